@@ -565,6 +565,9 @@ typedef struct {
 RatedCost tile_cost_rated(const TileCost *counted, const Machine *machine);
 // Seconds that tile_cost does not fall below, found much faster: as if all data lay in L1.
 TileCost tile_cost_floor(const Kernel *kernel, const int64_t *extents, const Machine *machine);
+// Either of them with all pieces of a loop equally long: for a nest of loops a part of the work.
+TileCost tile_cost_rough(const Kernel *kernel, const int64_t *extents, const Machine *machine,
+                         bool floor);
 
 // ---- canonical.c: which kernels are the same ----
 // All of a kernel but its names: dims and buffers by number.

@@ -251,7 +251,7 @@ def test_gradients_and_shapes_and_kernels(source, db, tmp_path):
 
 def test_kernels_of_run_time_extents(source, db):
     """Of sizes of m that have one kernel by default none is searched, or told of, beside it."""
-    options = ["-D", "n=80,m=96,e=24", "--dynamic", "m", "--target", "x86-64-v3", "--threads", 1]
+    options = ["-D", "n=12,m=96,e=24", "--dynamic", "m", "--target", "x86-64-v3", "--threads", 1]
     spaces_of = [space["kernel"] for space in attc_json("cost", source, *options, "--no-db",
                                                         "--space")["spaces"]]
     assert len(set(spaces_of)) == len(spaces_of)

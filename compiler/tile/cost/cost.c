@@ -7,6 +7,8 @@
 // at least its arithmetic and what it waits for (rates.c). A loop that does not divide its range is
 // walked twice, for its full pieces and for the last one. A range is as long as its bounds say at
 // the average position of the pieces around it; what is loaded is taken to be the middle.
+// A rough walk takes all pieces of a loop to be equally long: of several loops in each other it
+// sees one of many combinations of full pieces and last ones.
 #include "tile/cost/cost.h"
 
 #include <math.h>
@@ -162,6 +164,11 @@ static void walk_loop(Walk *w, const Node *node) {
     bool more = rest > 1e-9 * step, known = w->known[node->dim];
     turns += more;
     w->known[node->dim] = known && !(whole > 0 && more);
+    if (w->rough && more) {
+        step = length / turns;
+        whole = turns;
+        more = false;
+    }
     if (whole > 0)
         walk_pieces(w, node, whole, turns, low, step);
     if (more)
@@ -286,36 +293,38 @@ static double seconds_of_rounds(double shared, double longest, double threads) {
     return fmax(rounds * longest + (idle ? longest : rest), shared / threads);
 }
 
-TileCost tile_cost(Arena *keep, const Kernel *kernel, const int64_t *extents,
-                   const Machine *machine) {
+static TileCost cost_of(Walk w) {
+    const Machine *machine = w.machine;
     TileCost out = {0};
-    Walk w = {.kernel = kernel, .extents = extents, .machine = machine, .keep = keep, .out = &out};
+    w.out = &out;
     walk_whole(&w);
-    double tasks = (double)kernel_tasks(kernel, extents), threads = machine->threads;
-    double shared = in_tasks(&w);
-    out.seconds = w.seconds + calling(machine, tasks);
-    out.parallel_seconds =
-        seconds_of_rounds(shared, w.longest_task, threads) + around_tasks(&w, tasks);
-    out.parallel_seconds = fmax(out.parallel_seconds, seconds_of_turns(&w, tasks));
+    double tasks = (double)kernel_tasks(w.kernel, w.extents), threads = machine->threads;
+    double shared = in_tasks(&w), around = around_tasks(&w, tasks);
+    double at_least = fmax(w.longest_task, shared / threads);
+    double of_tasks = w.in_l1 ? at_least : seconds_of_rounds(shared, w.longest_task, threads);
+    double lowered = w.in_l1 ? 1 - ROUNDING : 1;
+    out.seconds = lowered * (w.seconds + calling(machine, tasks));
+    out.parallel_seconds = lowered * fmax(of_tasks + around, seconds_of_turns(&w, tasks));
     out.cycles = w.cycles;
     out.outside_cycles = initial_outside(&w) / machine_cycle(machine);
     out.outside_seconds = handing_out(machine, tasks);
     if (shared > 0)
-        out.waited = (out.parallel_seconds - around_tasks(&w, tasks)) / shared;
+        out.waited = (out.parallel_seconds - around) / shared;
     return out;
 }
 
+TileCost tile_cost(Arena *keep, const Kernel *kernel, const int64_t *extents,
+                   const Machine *machine) {
+    return cost_of((Walk){kernel, extents, machine, .keep = keep});
+}
+
 TileCost tile_cost_floor(const Kernel *kernel, const int64_t *extents, const Machine *machine) {
-    TileCost out = {0};
-    Walk w = {.kernel = kernel, .extents = extents, .machine = machine, .in_l1 = true, .out = &out};
-    walk_whole(&w);
-    double tasks = (double)kernel_tasks(kernel, extents), threads = machine->threads;
-    out.seconds = w.seconds + calling(machine, tasks);
-    out.parallel_seconds = fmax(w.longest_task, in_tasks(&w) / threads) + around_tasks(&w, tasks);
-    out.parallel_seconds = fmax(out.parallel_seconds, seconds_of_turns(&w, tasks));
-    out.seconds *= 1 - ROUNDING;
-    out.parallel_seconds *= 1 - ROUNDING;
-    return out;
+    return cost_of((Walk){kernel, extents, machine, .in_l1 = true});
+}
+
+TileCost tile_cost_rough(const Kernel *kernel, const int64_t *extents, const Machine *machine,
+                         bool floor) {
+    return cost_of((Walk){kernel, extents, machine, .in_l1 = floor, .rough = true});
 }
 
 double launch_seconds(const Launch *launch, const Kernel *kernel, const int64_t *extents,

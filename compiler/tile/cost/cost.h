@@ -68,6 +68,7 @@ typedef struct {
     const Node *ordered[ORDERED_MAX];
     double turns[ORDERED_MAX];
     bool in_l1;  // all data is taken to lie in L1
+    bool rough;  // all pieces of a loop are taken to be equally long
     Arena *keep; // for the list of stages; NULL: none
     TileCost *out;
 } Walk;

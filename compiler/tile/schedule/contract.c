@@ -22,7 +22,9 @@ enum { BLOCK_K_MIN = 8, BLOCK_K_MAX = 384, BLOCK_SHARE = 4, CROSSING_SHARE = 2 }
 // Of each choice of axes, packing and width of the microkernel one is kept, if it is within NEAR of
 // the fastest.
 static const double NEAR = 1.25;
-enum { VECTORS_MAX = 4, N_CLASSES = 4 * 4 * VECTORS_MAX };
+// How far a rough walk may be off, of two that are compared.
+static const double ROUGHLY = 1.03;
+enum { VECTORS_MAX = 4, N_OF_AXES = 4 * VECTORS_MAX, N_CLASSES = 4 * N_OF_AXES };
 
 typedef struct {
     ContractSchedule schedule;
@@ -185,7 +187,7 @@ static int compare_floors(const void *a, const void *b) {
 static int class_of(const Search *m, const ContractSchedule *s) {
     int axes = s->axes.transposed + 2 * s->axes.contiguous_rows;
     int packing = s->pack_a + 2 * s->pack_b;
-    return (axes * 4 + packing) * VECTORS_MAX + s->lane_block / m->width - 1;
+    return axes * N_OF_AXES + packing * VECTORS_MAX + s->lane_block / m->width - 1;
 }
 
 static int compare_seconds(const void *a, const void *b) {
@@ -195,27 +197,60 @@ static int compare_seconds(const void *a, const void *b) {
     return (x->place > y->place) - (x->place < y->place);
 }
 
-// Those that may take least come first, and of the rest none that cannot be near the fastest is
-// looked at. The fastest with the default axes is always found: what others promise is weighed by
-// the kernels that they make. Requires: a candidate.
+// Rough seconds, in `seconds`, of the candidates that may be near the fastest of all and the
+// fastest of their class, and of each class the least. Those that may take least come first. With
+// the default axes the fastest is always found: what others promise is weighed by the kernels that
+// they make.
+static void estimate(Search *m, double *least) {
+    double fastest = INFINITY, by_default = INFINITY;
+    for (int i = 0; i < N_CLASSES; i++)
+        least[i] = INFINITY;
+    qsort(m->candidates.at, m->candidates.count, sizeof(Candidate), compare_floors);
+    for (uint32_t i = 0; i < m->candidates.count; i++) {
+        Candidate *c = &m->candidates.at[i];
+        bool own = schedule_has_default_axes(&c->schedule);
+        double *of_class = &least[class_of(m, &c->schedule)];
+        c->schedule.seconds = INFINITY;
+        if (c->floor > fmax(NEAR * fastest, own ? by_default : 0) || c->floor > *of_class)
+            continue;
+        c->schedule.seconds = contract_model_rough(c->model, &c->schedule);
+        *of_class = fmin(*of_class, c->schedule.seconds);
+        fastest = fmin(fastest, c->schedule.seconds);
+        by_default = own ? fmin(by_default, c->schedule.seconds) : by_default;
+    }
+}
+
+// The fastest of each class, `seconds` INFINITY where it has none that is near the fastest of all.
+static void find_best(Search *m, Candidate *best) {
+    double least[N_CLASSES], fastest = INFINITY, by_default = INFINITY;
+    estimate(m, least);
+    for (int i = 0; i < N_CLASSES; i++) {
+        best[i] = (Candidate){.schedule.seconds = INFINITY};
+        fastest = fmin(fastest, least[i]);
+        by_default = i / N_OF_AXES == 0 ? fmin(by_default, least[i]) : by_default;
+    }
+    for (uint32_t i = 0; i < m->candidates.count; i++) {
+        Candidate c = m->candidates.at[i];
+        int number = class_of(m, &c.schedule);
+        bool near = least[number] <= NEAR * fastest ||
+                    (schedule_has_default_axes(&c.schedule) && least[number] <= by_default);
+        if (!near || c.schedule.seconds > ROUGHLY * least[number])
+            continue;
+        c.schedule.seconds = contract_model_seconds(c.model, &c.schedule);
+        if (isinf(best[number].schedule.seconds) || compare_seconds(&c, &best[number]) < 0)
+            best[number] = c;
+    }
+}
+
+// Requires: a candidate.
 static void find_nearest(Search *m, Arena *arena, ScheduleList *into) {
     Candidate best[N_CLASSES];
     double fastest = INFINITY, by_default = INFINITY;
-    for (int i = 0; i < N_CLASSES; i++)
-        best[i] = (Candidate){.schedule.seconds = INFINITY};
-    qsort(m->candidates.at, m->candidates.count, sizeof(Candidate), compare_floors);
-    for (uint32_t i = 0; i < m->candidates.count; i++) {
-        Candidate c = m->candidates.at[i];
-        bool own = schedule_has_default_axes(&c.schedule);
-        Candidate *like = &best[class_of(m, &c.schedule)];
-        if (c.floor > fmax(NEAR * fastest, own ? by_default : 0) ||
-            c.floor > like->schedule.seconds)
-            continue;
-        c.schedule.seconds = contract_model_seconds(c.model, &c.schedule);
-        if (isinf(like->schedule.seconds) || compare_seconds(&c, like) < 0)
-            *like = c;
-        fastest = fmin(fastest, c.schedule.seconds);
-        by_default = own ? fmin(by_default, c.schedule.seconds) : by_default;
+    find_best(m, best);
+    for (int i = 0; i < N_CLASSES; i++) {
+        const ContractSchedule *s = &best[i].schedule;
+        fastest = fmin(fastest, s->seconds);
+        by_default = schedule_has_default_axes(s) ? fmin(by_default, s->seconds) : by_default;
     }
     qsort(best, N_CLASSES, sizeof *best, compare_seconds);
     for (int i = 0; i < N_CLASSES && !isinf(best[i].schedule.seconds); i++) {

@@ -12,7 +12,8 @@
 //       compute C = T
 //
 // Of several row or lane dims all but the main one are taken together as one dim. A schedule is
-// written into its steps and blocks, and the cost model does the rest.
+// written into its steps and blocks, and the cost model does the rest: hundreds are compared by
+// rough walks, and few of them with all their remainders.
 #include "tile/schedule/schedule.h"
 
 struct ContractModel {
@@ -202,8 +203,14 @@ double contract_model_seconds(ContractModel *x, const ContractSchedule *s) {
     return schedule_mean_seconds(&cost, x->machine);
 }
 
+double contract_model_rough(ContractModel *x, const ContractSchedule *s) {
+    set_schedule(x, s);
+    TileCost cost = tile_cost_rough(x->kernel, x->extents, x->machine, false);
+    return schedule_mean_seconds(&cost, x->machine);
+}
+
 double contract_model_floor(ContractModel *x, const ContractSchedule *s) {
     set_schedule(x, s);
-    TileCost cost = tile_cost_floor(x->kernel, x->extents, x->machine);
+    TileCost cost = tile_cost_rough(x->kernel, x->extents, x->machine, true);
     return schedule_mean_seconds(&cost, x->machine);
 }
