@@ -305,11 +305,11 @@ static int64_t level_size(const double *rates, const Level *level) {
     return (int64_t)range_bytes(last);
 }
 
-// Of a core's own caches what is told, where that is a step above what is measured: the last
-// ranges of a level share it with all else that the core does.
+// Of a core's own caches what is told, where that is up to twice what is measured: the last ranges
+// of a level share it with all else that the core does, on its other thread too.
 static int64_t own_size(const double *rates, const Level *levels, int level) {
     int64_t measured = level_size(rates, &levels[level]), told = told_size(level);
-    return measured < told && 2 * measured > told ? told : measured;
+    return measured < told && 2 * measured >= told ? told : measured;
 }
 
 // Those of the target stay where nothing like caches is found.
