@@ -81,12 +81,15 @@ bool stage_has_microkernel(const Stage *stage) {
     return stage->kind == STAGE_CONTRACT && !stage_sums_lanes(stage) && !stage_shares_lanes(stage);
 }
 
+int64_t stage_busy_rows(int vectors) {
+    return ceil_div(SUMS_IN_FLIGHT, vectors);
+}
+
 // Somewhat smaller blocks of one size are better than two sizes, since each is a function to
 // compile. But a step of k reads vector_bytes of b per rows / 2 cycles, and 16 bytes a cycle are
 // what L2 can be expected to deliver.
-int64_t microkernel_even_rows(const Machine *machine, int64_t rows, int64_t most, int vectors) {
-    int64_t busy = (SUMS_IN_FLIGHT + vectors - 1) / vectors, fed = machine->vector_bytes / 8;
-    int64_t least = most * 2 / 3;
+int64_t stage_even_rows(const Machine *machine, int64_t rows, int64_t most, int vectors) {
+    int64_t busy = stage_busy_rows(vectors), fed = machine->vector_bytes / 8, least = most * 2 / 3;
     least = least < busy ? busy : least;
     least = least < fed ? fed : least;
     for (int64_t even = most; even >= least; even--)

@@ -278,6 +278,7 @@ typedef struct {
     ContractAxes axes;
     int64_t batch, rows, lanes, k; // typical extents, products over all dims of the class
     int64_t main_rows, main_lanes; // of the two dims that the microkernel runs along
+    bool rows_known;               // main_rows, when compiling
     int64_t last_batch;            // of the batch dim that an operand has contiguous, or 1
     bool a_in_place, b_in_place;   // may be read so: no prologue, no conversion, k of one stride
     ContractLast a_last, b_last;
@@ -406,8 +407,10 @@ bool stage_crosses(const Kernel *kernel, const Stage *stage, const Access *acces
 bool stage_sums_lanes(const Stage *stage);      // a contraction's
 bool stage_shares_lanes(const Stage *stage);    // likewise: with both operands and the result
 bool stage_has_microkernel(const Stage *stage); // a contraction: neither of these
-// Rows of the blocks that a target cuts a known number of rows into, of `most` at most.
-int64_t microkernel_even_rows(const Machine *machine, int64_t rows, int64_t most, int vectors);
+// Of a microkernel of so many vectors: rows that keep the units busy (more only save loads), and of
+// the blocks that a target cuts a known number of rows into, of `most` at most.
+int64_t stage_busy_rows(int vectors);
+int64_t stage_even_rows(const Machine *machine, int64_t rows, int64_t most, int vectors);
 bool access_has_dim(const Access *access, TileDimId dim);
 bool access_is_plain(const Access *access); // plain dims only: no offsets, terms, checks
 // The dim of the access that runs along the buffer's panels; TILE_DIM_NONE: there are none.
@@ -565,7 +568,8 @@ typedef struct {
 RatedCost tile_cost_rated(const TileCost *counted, const Machine *machine);
 // Seconds that tile_cost does not fall below, found much faster: as if all data lay in L1.
 TileCost tile_cost_floor(const Kernel *kernel, const int64_t *extents, const Machine *machine);
-// Either of them with all pieces of a loop equally long: for a nest of loops a part of the work.
+// Either as if all pieces of a loop were equally long: a nest of uneven loops is walked once. The
+// floor is that of the rough cost.
 TileCost tile_cost_rough(const Kernel *kernel, const int64_t *extents, const Machine *machine,
                          bool floor);
 

@@ -223,9 +223,9 @@ static void panel_body(Compute *c, int level, LLVMValueRef at) {
 
 static void panels_body(Compute *c, int level, LLVMValueRef at) {
     EmitModule *m = c->m;
-    LLVMValueRef left = index_sub(m, c->panels_end, at);
-    int64_t all = (int64_t)c->panels_at_once * c->panel_width;
-    c->panels = (CpuRange){.lo = at, .len = index_min(m, left, index_const(m, all))};
+    LLVMValueRef all = index_const(m, (int64_t)c->panels_at_once * c->panel_width);
+    c->panels.lo = at;
+    c->panels.len = c->panels_even ? all : index_min(m, index_sub(m, c->panels_end, at), all);
     panel_body(c, level, at);
 }
 
@@ -235,15 +235,15 @@ static void emit_panels(Compute *c, int level) {
     int64_t known, width = c->panel_width;
     bool is_known = index_known(whole.len, &known);
     LLVMValueRef full = index_mul(m, index_div(m, whole.len, width), index_const(m, width));
-    Bounds bounds = {whole.lo, index_const(m, 0), full, width, is_known};
+    Bounds bounds = {whole.lo, index_const(m, 0), full, width * c->panels_at_once, is_known};
     c->lanes.len = index_const(m, width);
     if (!is_known || known >= width) {
-        bounds.step = width * c->panels_at_once;
         c->panels_end = index_add(m, whole.lo, full);
-        loop_over(c, level, &bounds, panels_body);
+        c->panels_even = is_known && known / width % c->panels_at_once == 0;
+        loop_over(c, level, &bounds, c->panels_at_once > 1 ? panels_body : panel_body);
         bounds.low = full;
-        bounds.step = width;
     }
+    bounds.step = width;
     if (!is_known || known % width) {
         bounds.high = whole.len;
         c->partial = true;

@@ -38,24 +38,25 @@ typedef struct {
     const Stage *stage;
     Level level[TILE_RANK_MAX + 1];
     int n_levels, lanes_level;
-    int width;          // lanes of a vector; 1 without lanes
-    int unroll;         // vectors alive in the main part
-    int panel_width;    // with LEVEL_PANELS
-    int panels_at_once; // of whole ones
-    LLVMValueRef panels_end;
-    CpuRange panels;    // now: these
-    bool pads;          // the last panel is filled up with zeros on the way
-    int vectors;        // now: `unroll`, or 1 outside of the lanes loop's main part
-    LLVMValueRef mask;  // now: lanes that exist; NULL: all
-    bool store_all;     // now: masked lanes are stored as zeros (padding),
-    LLVMValueRef room;  // except those behind the panel; NULL: none are
-    bool splits;        // the lanes loop has an inner part where masks are settled,
-    bool settled;       // now: in it
-    CpuRange lanes;     // range of the lanes dim, or of it within the panel
-    LLVMValueRef left;  // now: lanes from here to the end; NULL: enough for all vectors
-    TileDimId crossed;  // the dim of LEVEL_BLOCKS; TILE_DIM_NONE: there is none
-    CpuRange positions; // now: the block of it
-    bool partial;       // now: in the last panel, which is not full
+    int width;               // lanes of a vector; 1 without lanes
+    int unroll;              // vectors alive in the main part
+    int panel_width;         // with LEVEL_PANELS
+    int panels_at_once;      // of whole ones
+    bool panels_even;        // they are a multiple of that
+    LLVMValueRef panels_end; // where they end
+    CpuRange panels;         // now: those that are filled side by side
+    bool pads;               // the last panel is filled up with zeros on the way
+    int vectors;             // now: `unroll`, or 1 outside of the lanes loop's main part
+    LLVMValueRef mask;       // now: lanes that exist; NULL: all
+    bool store_all;          // now: masked lanes are stored as zeros (padding),
+    LLVMValueRef room;       // except those behind the panel; NULL: none are
+    bool splits;             // the lanes loop has an inner part where masks are settled,
+    bool settled;            // now: in it
+    CpuRange lanes;          // range of the lanes dim, or of it within the panel
+    LLVMValueRef left;       // now: lanes from here to the end; NULL: enough for all vectors
+    TileDimId crossed;       // the dim of LEVEL_BLOCKS; TILE_DIM_NONE: there is none
+    CpuRange positions;      // now: the block of it
+    bool partial;            // now: in the last panel, which is not full
     int long_level;     // the outermost one inside which there are long sums; n_levels: none are
     LLVMValueRef turns; // now: of the innermost loop since their sums went into the totals
     TermState *terms;

@@ -156,9 +156,9 @@ static bool reads_along_lanes(const Compute *c) {
 
 // What is read across the lanes is a row of its own for each.
 static void choose_panels_at_once(Compute *c) {
-    int per_panel = c->panel_width < c->width ? 1 : c->panel_width / c->width;
     bool several = c->panel_width && reads_along_lanes(c);
-    c->panels_at_once = several ? (int)ceil_div(VECTORS_AT_ONCE, per_panel) : 1;
+    int64_t vectors = several ? ceil_div(c->panel_width, c->width) : VECTORS_AT_ONCE;
+    c->panels_at_once = (int)ceil_div(VECTORS_AT_ONCE, vectors);
 }
 
 static void choose_lanes(Compute *c) {

@@ -69,11 +69,6 @@ static void emit_blocks(Contract *c, CpuMicroShape shape, int size, LLVMValueRef
     emit_loop_close(c->m, &loop, NULL, NULL);
 }
 
-// Rows that keep the multiply-add units busy; more only save loads.
-static int busy_rows(const CpuMicroShape *shape) {
-    return (SUMS_IN_FLIGHT + shape->vectors - 1) / shape->vectors;
-}
-
 static void limit_rows(const Contract *c, CpuMicroShape *shape, int most) {
     int rows = most < 1 ? 1 : most < shape->rows ? most : shape->rows;
     while (c->rows_fixed && shape->rows % rows)
@@ -85,7 +80,7 @@ static void emit_known_rows(Contract *c, CpuMicroShape shape, int64_t len) {
     EmitModule *m = c->m;
     const Machine *machine = &m->target->machine;
     int64_t size =
-        c->rows_fixed ? shape.rows : microkernel_even_rows(machine, len, shape.rows, shape.vectors);
+        c->rows_fixed ? shape.rows : stage_even_rows(machine, len, shape.rows, shape.vectors);
     int64_t n_blocks = ceil_div(len, size);
     int64_t small = c->rows_fixed ? len % size : len / n_blocks;
     int64_t large = c->rows_fixed ? size : small + 1;
@@ -170,7 +165,7 @@ static void emit_unknown_lanes(Contract *c, LLVMValueRef len) {
         LLVMValueRef whole = index_sub(m, len, index_rem(m, len, block));
         emit_lane_blocks(c, c->shape, from, whole, false);
         from = whole;
-        limit_rows(c, &shape, busy_rows(&shape));
+        limit_rows(c, &shape, (int)stage_busy_rows(shape.vectors));
     }
     make_room_for_masks(c, &shape);
     emit_lane_blocks(c, shape, from, len, false);

@@ -40,8 +40,8 @@ static const size_t HUGE_PAGE = 2 << 20;     // of which the largest range is a 
 static const double SECONDS = 0.2;           // no turn begins later, but for the least
 static const size_t READ_AT_LEAST = 2 << 20; // bytes for one clock reading
 static const double STEP_LEAST = 1.4, BETWEEN_ERROR = 0.05;
-// The share of runs that may be disturbed: of arithmetic, whose clock changes, and of splats, which
-// only a neighbour on the other thread of the core slows down.
+// The share of runs that may be disturbed. Splats are slowed down by a neighbour on the core's
+// other thread, as long as it works; multiply-adds, which wait for each other, hardly.
 static const double SLOWER = 0.75, SPLATS_SLOWER = 0.97;
 
 // ---- reading ----

@@ -80,6 +80,12 @@ static void test_rows_of_narrow_microkernels(void **state) {
     // 12 sums take 6 cycles, 12 splats and a vector six and a half; or three and a half.
     assert_near(narrow_cycles(arena, &plain, 12, 16, 1000), 6.6, 0.03);
     assert_near(narrow_cycles(arena, &twice, 12, 16, 1000), 6.1, 0.03);
+    // Two vectors use each of 12 splats, with ports that have half of a cycle to spare.
+    GemmPlan wide = {12, 32, 1000, 12, 32, 1000, 0, 12, 32, false, false};
+    int64_t extents[] = {12, 32, 1000};
+    TileCost of_plain = tile_cost(arena, cpu_gemm(arena, &wide), extents, &plain);
+    TileCost of_twice = tile_cost(arena, cpu_gemm(arena, &wide), extents, &twice);
+    assert_near(of_twice.stages.at[0].cycles - of_plain.stages.at[0].cycles, 0.54 * 1000, 0.01);
     // 16 rows a page apart meet in one set of L1, which has 12 ways; 12 fit.
     double apart = narrow_cycles(arena, &plain, 16, 16, 1000);
     assert_true(narrow_cycles(arena, &plain, 16, 16, 1024) > 1.1 * apart);
@@ -108,10 +114,10 @@ static double page_apart(Arena *arena, int64_t rows, int64_t task_rows, int row_
 static void test_known_numbers_of_rows_are_cut_evenly(void **state) {
     (void)state;
     Arena *arena = arena_new();
-    assert_int_equal(microkernel_even_rows(&plain, 512, 12, 1), 8);
-    assert_int_equal(microkernel_even_rows(&plain, 513, 12, 1), 9);
-    assert_int_equal(microkernel_even_rows(&plain, 511, 12, 1), 12);
-    assert_int_equal(microkernel_even_rows(&plain, 21, 14, 2), 14); // 7 rows need more of b
+    assert_int_equal(stage_even_rows(&plain, 512, 12, 1), 8);
+    assert_int_equal(stage_even_rows(&plain, 513, 12, 1), 9);
+    assert_int_equal(stage_even_rows(&plain, 511, 12, 1), 12);
+    assert_int_equal(stage_even_rows(&plain, 21, 14, 2), 14); // 7 rows need more of b
     // 44 rows are four blocks of 11; of 66 in tasks of 44 nobody knows how many there are: 16, 16
     // and 12.
     assert_near(page_apart(arena, 44, 44, 16), 1, 0.01);
@@ -385,6 +391,11 @@ static void test_floors_are_not_exceeded(void **state) {
         for (int i = 0; i < 3; i++)
             extents[i] = 1 + (int64_t)(hash_u64(seed, 10 + (uint64_t)i) % 1500);
         GemmPlan plan = random_plan(seed);
+        if (seed % 2) {
+            plan.rows = extents[0];
+            plan.lanes = extents[1];
+            plan.k = extents[2];
+        }
         Kernel *kernel = cpu_gemm(arena, &plan);
         Machine machine = plain;
         machine.threads = 1 + (int)(seed % 7);
@@ -393,8 +404,29 @@ static void test_floors_are_not_exceeded(void **state) {
         assert_true(floor.seconds > cost.flops / machine.flops_per_second * 0.99);
         assert_true(floor.seconds <= cost.seconds);
         assert_true(floor.parallel_seconds <= cost.parallel_seconds);
+        TileCost rough = tile_cost_rough(kernel, extents, &machine, false);
+        floor = tile_cost_rough(kernel, extents, &machine, true);
+        assert_true(floor.seconds <= rough.seconds);
+        assert_true(floor.parallel_seconds <= rough.parallel_seconds);
+        assert_near(rough.flops, cost.flops, 1e-9);
         arena_free(arena);
     }
+}
+
+// Where all loops divide their ranges there is nothing that a rough walk does not see.
+static void test_rough_walks_of_even_loops_are_exact(void **state) {
+    (void)state;
+    Arena *arena = arena_new();
+    for (int packing = 0; packing < 4; packing++) {
+        GemmPlan plan = {96, 256, 512, 48, 128, 256, 24, 12, 32, packing & 1, packing & 2};
+        Kernel *kernel = cpu_gemm(arena, &plan);
+        int64_t extents[] = {96, 256, 512};
+        TileCost cost = tile_cost(NULL, kernel, extents, &plain);
+        TileCost rough = tile_cost_rough(kernel, extents, &plain, false);
+        assert_near(rough.seconds, cost.seconds, 1e-12);
+        assert_near(rough.parallel_seconds, cost.parallel_seconds, 1e-12);
+    }
+    arena_free(arena);
 }
 
 int main(void) {
@@ -412,6 +444,7 @@ int main(void) {
         cmocka_unit_test(test_ranges_count_by_their_length),
         cmocka_unit_test(test_more_work_is_never_cheaper),
         cmocka_unit_test(test_floors_are_not_exceeded),
+        cmocka_unit_test(test_rough_walks_of_even_loops_are_exact),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

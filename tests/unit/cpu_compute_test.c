@@ -444,15 +444,18 @@ static void test_panels(void **state) {
     compare_grid(build_panels, 0, 1);
 }
 
-// Panels along lanes, narrower and wider than a vector and no multiple of one.
+// Panels along lanes, narrower and wider than a vector and no multiple of one, of scratch and of
+// results; several are filled side by side, and some are left.
 static void build_odd_panels(Grid *g) {
     static const int widths[] = {6, 12, 14, 24, 40};
     enum { N = sizeof widths / sizeof *widths };
     Kernel *k = g->k;
     TileDimList nd = TILE_DIMS(g->n, g->d);
-    uint16_t x = in(g, "X", ELEM_F32, nd), y[N];
-    for (int i = 0; i < N; i++)
+    uint16_t x = in(g, "X", ELEM_F32, nd), y[N], z[N];
+    for (int i = 0; i < N; i++) {
         y[i] = out(g, "Y", ELEM_F32, nd);
+        z[i] = kernel_add_argument_panel(k, "Z", ELEM_F32, PLACE_OUT, nd, g->d, widths[i]);
+    }
     for (int i = 0; i < N; i++) {
         NodeList *into = &node_loop(k, &k->body, LOOP_SEQUENTIAL, g->d, 7 * widths[i])->body;
         uint16_t p = node_scratch_panel(k, into, "P", ELEM_F32, nd, g->d, widths[i]);
@@ -461,6 +464,9 @@ static void build_odd_panels(Grid *g) {
         fill->pad = true;
         Stage *back = node_compute(k, into, nd, g->d);
         set(g, back, y[i], load(g, back, p));
+        Stage *result = node_compute(k, into, nd, g->d);
+        set(g, result, z[i], load(g, result, x));
+        result->pad = true;
     }
 }
 

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // Lowering: programs through all passes to tile programs, which the tile interpreter runs and the
 // oracle judges; then what schedules must keep to.
+#include <math.h>
+
 #include "lower_fixture.h"
 #include "random_graph.h"
 #include "tile/schedule/schedule.h"
@@ -252,6 +254,24 @@ static void check_nearest(const ScheduleList *near, const ContractShapes *shapes
     assert_true(by_default > 0 && far <= 1);
 }
 
+// Hundreds are compared by rough walks: what is found is about the fastest of the whole space.
+static void check_fastest(const ScheduleList *near, const ContractShapes *shapes, const Machine *t,
+                          Arena *arena) {
+    ScheduleList all = {0};
+    double least = INFINITY;
+    schedule_enumerate_contract(arena, shapes, t, &all);
+    for (uint32_t i = 0; i < all.count; i++) {
+        const ContractSchedule *s = &all.at[i].contract;
+        ContractModel *model =
+            contract_model_new(arena, shape_of(shapes, &s->axes), t, s->pack_a, s->pack_b);
+        least = fmin(least, contract_model_seconds(model, s));
+    }
+    if (near->at[0].contract.seconds > 1.02 * least)
+        fail_msg("%ld x %ld x %ld: found %g s, there is %g s", (long)shapes->at[0].rows,
+                 (long)shapes->at[0].lanes, (long)shapes->at[0].k, near->at[0].contract.seconds,
+                 least);
+}
+
 // With the operands in each other's place, and a result that is copied out.
 static ContractShape transposed(const ContractShape *shape) {
     ContractShape out = *shape;
@@ -290,6 +310,8 @@ static void test_schedules_respect_the_machine(void **state) {
         ContractShapes shapes = {1 + i % 2, {shape, transposed(&shape)}};
         schedule_nearest_contract(arena, &shapes, t, &near);
         check_nearest(&near, &shapes, t);
+        if (i % 97 == 0)
+            check_fastest(&near, &shapes, t, arena);
         arena_free(arena);
     }
 }

@@ -19,9 +19,8 @@ static const double STEP = 0.1;  // of each step: where it reads, and asking ahe
 // row more than L1 keeps. Measured on an AMD EPYC (25.17.1, two cycles for a vector), like
 // STEP: projections of 512 and 64 positions, 768 and 1024 x 3072 and 4096, one vector wide.
 static const double PAGE_STEP = 3.3, LOST_ROW = 0.6;
-// Of a splat that several vectors need in a register, in the part of a cycle that units are busy
-// with a vector after they have taken it: 12 x 32 is 4% slower there than 12 x 16 for each of its
-// sums; none where they take two vectors a cycle.
+// Of a splat that several vectors use, times the share of a cycle in which loads stand still; with
+// two vectors a cycle that is none. Measured: a sum of 12 x 32 takes 4% longer than one of 12 x 16.
 static const double SHARED_SPLAT = 0.09;
 static const double CALL = 6;             // cycles of a microkernel call
 static const double CALL_PER_SUM = 0.25;  // its stores, as far as nothing hides them
@@ -118,15 +117,13 @@ uint64_t cost_flat_dims(const Walk *w, const Stage *stage) {
 // The microkernel calls of a stage.
 typedef struct {
     const Stage *stage;
-    const Machine *machine;
     double k;                // steps of a call
     bool adds;               // to what c holds
     double splits;           // of each sum, at most
     double splat;            // of an element of a, as loads of a vector
     double shared;           // cycles more of one that several vectors need
-    double lanes;            // cycles of a step, at least
+    double lanes;            // cycles of a step, at least, beside those of its rows
     double kept;             // rows of a that L1 keeps
-    bool even;               // the number of rows is known
     bool b_splits, c_splits; // vectors lie in two lines
     double a_widening;       // instructions per element of a and vector of b,
     double b_widening;       // both of halves
@@ -152,19 +149,27 @@ static double call_cycles(const Calls *calls, double rows, double vectors) {
     return calls->k * step + CALL + per_sum * sums * (calls->c_splits ? 2 : 1);
 }
 
-// All calls along the rows for one block of `vectors` x lanes: about equal ones of a known number
-// of rows, full ones and one of the rest else.
-static double rows_cycles(const Calls *calls, double rows, double vectors) {
-    double most = floor((calls->machine->vector_registers - 1 - vectors) / vectors);
-    most = fmax(fmin(most, calls->stage->row_block), 1);
-    if (calls->even) {
-        most = (double)microkernel_even_rows(calls->machine, (int64_t)rows, (int64_t)most,
-                                             (int)vectors);
-        double blocks = ceiling(rows / most);
-        return blocks * call_cycles(calls, rows / blocks, vectors);
-    }
-    double full = floor(rows / most + 1e-9), rest = rows - full * most;
-    return full * call_cycles(calls, most, vectors) +
+// Panels of rows are cut as they lie.
+static bool has_even_rows(const Walk *w, const Stage *stage) {
+    return stage->rows != TILE_DIM_NONE && w->known[stage->rows] &&
+           access_panel_dim(w->kernel, &stage->a) != stage->rows;
+}
+
+double cost_block_rows(const Walk *w, const Stage *stage, double vectors) {
+    double most = floor((w->machine->vector_registers - 1 - vectors) / vectors);
+    most = fmax(fmin(most, stage->row_block), 1);
+    if (!has_even_rows(w, stage))
+        return most;
+    int64_t rows = (int64_t)w->length[stage->rows];
+    most = (double)stage_even_rows(w->machine, rows, (int64_t)most, (int)vectors);
+    return (double)rows / ceiling((double)rows / most);
+}
+
+// All calls along the rows for one block of `vectors` x lanes.
+static double rows_cycles(const Walk *w, const Calls *calls, double rows, double vectors) {
+    double block = cost_block_rows(w, calls->stage, vectors);
+    double full = floor(rows / block + 1e-9), rest = rows - full * block;
+    return full * call_cycles(calls, block, vectors) +
            (rest > 1e-9 ? call_cycles(calls, rest, vectors) : 0);
 }
 
@@ -231,11 +236,6 @@ bool cost_adds_up(const Walk *w, const Stage *stage, uint64_t flat) {
     return false;
 }
 
-static bool has_even_rows(const Walk *w, const Stage *stage) {
-    return stage->rows != TILE_DIM_NONE && w->known[stage->rows] &&
-           access_panel_dim(w->kernel, &stage->a) != stage->rows;
-}
-
 double cost_contract_cycles(const Walk *w, const Stage *stage) {
     const Machine *machine = w->machine;
     if (!stage_has_microkernel(stage))
@@ -243,7 +243,6 @@ double cost_contract_cycles(const Walk *w, const Stage *stage) {
     uint64_t flat = cost_flat_dims(w, stage);
     double loops = 1;
     Calls calls = {.stage = stage,
-                   .machine = machine,
                    .k = 1,
                    .adds = cost_adds_up(w, stage, flat),
                    .splits = stage->in_order ? 1 : SPLITS_MAX,
@@ -251,7 +250,6 @@ double cost_contract_cycles(const Walk *w, const Stage *stage) {
                    .shared = SHARED_SPLAT * fmax(1 - 2 * splat_cycles(machine), 0),
                    .lanes = cost_lanes_apart(w, stage) ? PAGE_STEP : 0,
                    .kept = cost_kept_along(w, &stage->a, stage->rows),
-                   .even = has_even_rows(w, stage),
                    .b_splits = splits_lines(w, &stage->b),
                    .c_splits = splits_lines(w, &stage->c),
                    .a_widening = widening(w, &stage->a, false),
@@ -267,11 +265,11 @@ double cost_contract_cycles(const Walk *w, const Stage *stage) {
     double lanes = stage->lanes == TILE_DIM_NONE ? 1 : w->length[stage->lanes];
     double rows = stage->rows == TILE_DIM_NONE ? 1 : w->length[stage->rows];
     double whole = floor(lanes / block + 1e-9), rest = fmax(lanes - whole * block, 0);
-    double cycles = whole * rows_cycles(&calls, rows, block / width);
+    double cycles = whole * rows_cycles(w, &calls, rows, block / width);
     if (rest > 1e-9) {
         double vectors = ceiling(rest / width);
         bool masked = rest < vectors * width && !machine->has_masks;
-        cycles += rows_cycles(&calls, rows, vectors) * (masked ? MASKING : 1);
+        cycles += rows_cycles(w, &calls, rows, vectors) * (masked ? MASKING : 1);
     }
     return STAGE_ENTRY + loops * cycles;
 }
@@ -374,7 +372,8 @@ static bool is_unit(const Count *c, const Access *access) {
 // lanes; where there are fewer of them the rest of the block is for nothing.
 static double crossing_cycles(const Count *c, const Access *access) {
     double positions = c->w->length[c->stage->dims[c->stage->n_dims - 2]];
-    bool kept = c->width <= cost_kept_along(c->w, access, c->stage->lanes);
+    double lanes = fmin(c->width, c->w->length[c->stage->lanes]);
+    bool kept = lanes <= cost_kept_along(c->w, access, c->stage->lanes);
     return (CROSSING + (kept ? 0 : CROSSING_LOST)) * c->width / fmax(fmin(positions, c->width), 1);
 }
 

@@ -78,6 +78,8 @@ double cost_box_points(const Walk *w, const Stage *stage);
 double cost_contract_cycles(const Walk *w, const Stage *stage);
 double cost_compute_cycles(const Walk *w, const Stage *stage);
 double cost_order_cycles(const Walk *w, const Stage *stage);
+// Rows of a block of a microkernel with so many vectors.
+double cost_block_rows(const Walk *w, const Stage *stage, double vectors);
 // The summed dims of a contraction that its microkernel runs along, one bit each; the others are
 // loops around it.
 uint64_t cost_flat_dims(const Walk *w, const Stage *stage);
@@ -98,7 +100,7 @@ double cost_usable_part(const Walk *w, const Stage *stage, const Access *access,
 // bytes it takes from L3 and memory.
 double cost_pages(const Walk *w, const Stage *stage, const Access *access);
 double cost_far_part(const Walk *w, const Stage *stage, const Access *access);
-// How many positions along a dim L1 keeps, where they fall in few sets.
+// How many positions along a dim L1 keeps, where they fall in few sets; INFINITY: none is lost.
 double cost_kept_along(const Walk *w, const Access *access, TileDimId dim);
 // Of a microkernel: are its lanes a line of a row, each in a page of its own?
 bool cost_lanes_apart(const Walk *w, const Stage *stage);

@@ -431,8 +431,11 @@ static int inner_loops(const Walk *w, const Stage *stage, Inner *loops) {
         }
     if (contract && stage->lanes != TILE_DIM_NONE)
         loops[n++] = (Inner){stage->lanes, stage->lane_block};
-    if (contract && stage->rows != TILE_DIM_NONE)
-        loops[n++] = (Inner){stage->rows, stage->row_block};
+    if (contract && stage->rows != TILE_DIM_NONE) {
+        double lanes = stage->lanes == TILE_DIM_NONE ? 1 : w->length[stage->lanes];
+        double vectors = fmax(ceil(fmin(stage->lane_block, lanes) / width), 1);
+        loops[n++] = (Inner){stage->rows, cost_block_rows(w, stage, vectors)};
+    }
     return n;
 }
 

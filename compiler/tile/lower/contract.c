@@ -313,6 +313,8 @@ static ContractShape shape_of(const Contract *x) {
         .lanes = shape_extent(lower, x->lanes_all),
         .k = shape_extent(lower, x->summed),
         .main_rows = x->rows == TILE_DIM_NONE ? 1 : lower->typical.at[x->rows],
+        .rows_known = x->rows == TILE_DIM_NONE ||
+                      lower->kernel->dims.at[x->rows].extent != EXTENT_DYNAMIC,
         .main_lanes = lower->typical.at[x->lanes],
         .last_batch = last_batch(x),
         .a_in_place = x->a_in_place && lies_flat(&x->a_source, &x->k),

@@ -38,6 +38,7 @@ static void add_shape(KernelForm *form, const ContractShape *s, Arena *arena) {
                               (uint64_t)s->k,
                               (uint64_t)s->main_rows,
                               (uint64_t)s->main_lanes,
+                              s->rows_known,
                               s->a_in_place,
                               s->b_in_place,
                               s->a_last,

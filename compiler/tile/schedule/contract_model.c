@@ -37,8 +37,9 @@ static void add_dims(ContractModel *x) {
         shape->main_lanes, (shape->rows + shape->main_rows - 1) / shape->main_rows,
         shape->main_rows,  shape->k};
     for (int i = 0; i < 6; i++) {
+        bool known = i != ROWS || shape->rows_known;
         x->extents[i] = extents[i];
-        kernel_add_dim(x->kernel, names[i], extents[i]);
+        kernel_add_dim(x->kernel, names[i], known ? extents[i] : EXTENT_DYNAMIC);
     }
 }
 
@@ -203,14 +204,16 @@ double contract_model_seconds(ContractModel *x, const ContractSchedule *s) {
     return schedule_mean_seconds(&cost, x->machine);
 }
 
-double contract_model_rough(ContractModel *x, const ContractSchedule *s) {
+static double rough_seconds(ContractModel *x, const ContractSchedule *s, bool floor) {
     set_schedule(x, s);
-    TileCost cost = tile_cost_rough(x->kernel, x->extents, x->machine, false);
+    TileCost cost = tile_cost_rough(x->kernel, x->extents, x->machine, floor);
     return schedule_mean_seconds(&cost, x->machine);
 }
 
+double contract_model_rough(ContractModel *x, const ContractSchedule *s) {
+    return rough_seconds(x, s, false);
+}
+
 double contract_model_floor(ContractModel *x, const ContractSchedule *s) {
-    set_schedule(x, s);
-    TileCost cost = tile_cost_rough(x->kernel, x->extents, x->machine, true);
-    return schedule_mean_seconds(&cost, x->machine);
+    return rough_seconds(x, s, true);
 }
