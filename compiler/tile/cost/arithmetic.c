@@ -20,8 +20,8 @@ static const double STEP = 0.1;  // of each step: where it reads, and asking ahe
 // STEP: projections of 512 and 64 positions, 768 and 1024 x 3072 and 4096, one vector wide.
 static const double PAGE_STEP = 3.3, LOST_ROW = 0.6;
 // Of a splat that several vectors use, times the share of a cycle in which loads stand still; with
-// two vectors a cycle that is none. Measured: a sum of 12 x 32 takes 4% longer than one of 12 x 16.
-static const double SHARED_SPLAT = 0.09;
+// two vectors a cycle that is none. Measured: sums of 12 x 32 take 1 to 4% longer than of 12 x 16.
+static const double SHARED_SPLAT = 0.03;
 static const double CALL = 6;             // cycles of a microkernel call
 static const double CALL_PER_SUM = 0.25;  // its stores, as far as nothing hides them
 static const double ADD_PER_SUM = 1.5;    // loading what c holds and waiting for it

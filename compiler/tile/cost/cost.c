@@ -22,8 +22,8 @@
 // rate of L2.
 static const double EXPOSED[N_FLOWS][2] = {[FLOW_STEADY] = {0.1, 0.35},
                                            [FLOW_ROWS] = {0.1, 0.1},
-                                           [FLOW_LANES] = {0.02, 0.1},
-                                           [FLOW_SUMS] = {0.6, 0.45},
+                                           [FLOW_LANES] = {0.02, 0.05},
+                                           [FLOW_SUMS] = {1, 0.75},
                                            [FLOW_STORED] = {0.4, 0.4}};
 
 static const double CALL_SECONDS = 4e-8; // of a task; measured: a layer norm in 2 and in 32
