@@ -138,14 +138,19 @@ def Loss(X[t, d], E[v, d], label[t]: i32):
         assert 6 << 20 < largest <= (48 << 20) / threads
 
 
-@pytest.mark.parametrize("n, less", [(5120, True), (2048, False)])
-def test_far_less_scratch_is_preferred_at_about_the_same_time(n, less):
-    """Where there is much of it: at 2048 positions it is not."""
+@pytest.mark.parametrize("heads, n, less", [(64, 4096, True), (48, 2048, False)])
+def test_far_less_scratch_is_preferred_at_about_the_same_time(heads, n, less):
+    """Where there is much of it: with 48 heads at 2048 positions there is not."""
     core = EXAMPLES.parent / "tests" / "bench" / "cores" / "talking_heads.attn"
-    sizes = ["-D", f"n={n},m={n},h_k=48,h=48,h_v=48,d=32,e=32", "--threads", 1]
+    sizes = ["-D", f"n={n},m={n},h_k={heads},h={heads},h_v={heads},d=32,e=32", "--threads", 1]
     (chosen,) = streamed(attc_json("cost", core, *sizes))
-    forced = [attc_json("cost", core, *sizes, "--plan", p) for p in PLANS if p != "stream"]
-    fastest = min((streamed(f)[0] for f in forced), key=lambda k: k["predicted_seconds"])
+    (space,) = [space["schedules"] for space in attc_json("cost", core, *sizes, "--space")["spaces"]
+                if space["schedules"][0]["schedule"]["kind"] == "stream"]
+    for candidate in sorted(space, key=lambda candidate: candidate["predicted_seconds"]):
+        plan = "{plan}:{rows}".format(**candidate["schedule"])
+        (fastest,) = streamed(attc_json("cost", core, *sizes, "--plan", plan))
+        if fastest["scratch_bytes"] <= 48 << 20:
+            break
     assert chosen["predicted_seconds"] <= 1.02 * fastest["predicted_seconds"]
     assert (chosen["scratch_bytes"] <= 0.75 * fastest["scratch_bytes"]) == less
 
