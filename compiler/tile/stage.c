@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // What stages and accesses are, as far as more than one pass asks for it: what a stage writes, how
-// its lanes lie in what it reads.
+// its lanes lie in what it reads, how a target cuts its rows.
 #include "tile/tile.h"
 
 bool stage_has_dim(const Stage *stage, TileDimId dim) {

@@ -433,7 +433,9 @@ static int inner_loops(const Walk *w, const Stage *stage, Inner *loops) {
         loops[n++] = (Inner){stage->lanes, stage->lane_block};
     if (contract && stage->rows != TILE_DIM_NONE) {
         double lanes = stage->lanes == TILE_DIM_NONE ? 1 : w->length[stage->lanes];
-        double vectors = fmax(ceil(fmin(stage->lane_block, lanes) / width), 1);
+        Elem elem = w->kernel->buffers.at[stage->c.buffer].elem;
+        double of_sums = machine_lanes(w->machine, elem_bytes(elem));
+        double vectors = fmax(ceil(fmin(stage->lane_block, lanes) / of_sums), 1);
         loops[n++] = (Inner){stage->rows, cost_block_rows(w, stage, vectors)};
     }
     return n;

@@ -7,9 +7,8 @@
 // candidates for each choice of axes with the cost model of this level (contract_model.c), which
 // counts the arithmetic of each, the traffic of those alone that may be near the fastest, and all
 // remainders of the best of these; which of them it is tells the kernel that they make
-// (lower/choose.c). They are chosen when code is
-// compiled, for the cores of the machine, and not for the threads that it gets: results do not
-// depend on these.
+// (lower/choose.c). They are chosen when code is compiled, for the cores of the machine, and not
+// for the threads that it gets: results do not depend on these.
 #include "tile/schedule/schedule.h"
 
 #include <math.h>
@@ -32,7 +31,8 @@ enum { VECTORS_MAX = 4, CLASSES_OF_AXES = 4 * VECTORS_MAX, N_CLASSES = 4 * CLASS
 typedef struct {
     ContractSchedule schedule;
     ContractModel *model; // of its axes and packing
-    double floor, rough;  // seconds by rough walks: not less than these, and, INFINITY: unknown
+    double rough;         // seconds by a rough walk; INFINITY: not asked for
+    double floor;         // which these are not below
     uint32_t place;       // among the candidates: of equally fast ones the first wins
 } Candidate;
 typedef struct {
@@ -117,7 +117,7 @@ static void add_candidate(Search *m, ContractSchedule s) {
     s.block_rows = choose_block_rows(m, &s);
     double floor = contract_model_floor(m->model, &s);
     vec_push(m->arena, &m->candidates,
-             (Candidate){s, m->model, floor, INFINITY, m->candidates.count});
+             (Candidate){s, m->model, INFINITY, floor, m->candidates.count});
 }
 
 // What is worked off whole may be done for several batches in one task.
