@@ -12,7 +12,7 @@ import subprocess
 
 import pytest
 
-from attc import ATTC, attc
+from attc import ATTC, MACHINES, attc
 from schedules import NONE
 
 SOURCE = """dim d = 32
@@ -31,7 +31,8 @@ COUNTS_VERSION = 4
 
 
 class World:
-    """A folder with a cache, a database and a source; attc plans for this machine in it."""
+    """A folder with a cache, a database and a source; attc plans for one machine in it, whatever
+    was measured of this one."""
 
     def __init__(self, folder):
         self.folder, self.db = folder, folder / "schedules.db"
@@ -42,7 +43,7 @@ class World:
         self.env["ATTC_CACHE"] = str(folder / "cache")
         self.machine()
         (path,) = (folder / "cache").glob("machine-*.json")
-        facts = json.loads(path.read_text()) | dict(zip(RATES, TAKEN))
+        facts = json.loads((MACHINES / "avx512.json").read_text()) | dict(zip(RATES, TAKEN))
         path.write_text(json.dumps(facts | {"vector_bytes": 32, "name": "Some CPU"}))
 
     def attc(self, *command, status=0, **environment):
@@ -117,10 +118,12 @@ def test_tune_keeps_measurements(tmp_path):
     assert 4 < len(rows) <= 48 and len({row[4] for row in rows}) == len(rows)
     for target, machine, threads, name, schedule, counts, seconds in rows:
         assert (target, machine, threads) == ("x86-64-v3", "Some CPU", 1)
-        assert name and "kind" in json.loads(schedule) and 1e-8 < seconds < 1
+        assert name and 1e-8 < seconds < 1
         counts = json.loads(counts)
         assert set(counts) == {"waited", "outside", "cycles", "stages"} and counts["waited"] == 1
-        assert counts["cycles"] + sum(stage[0] for stage in counts["stages"]) > 96 * 256 * 32 / 16
+        cycles = counts["cycles"] + sum(stage[0] for stage in counts["stages"])
+        copies = json.loads(schedule)["kind"] == "tasks"  # of programs that keep P in another order
+        assert cycles > (32 * 256 / 8 if copies else 96 * 256 * 32 / 16)
     assert world.attc("db", "check", "--db", world.db).endswith(f"measurements: {len(rows)}\n")
 
 
