@@ -224,10 +224,11 @@ static const Schedule *find_program(const Passes *p, const ScheduleSite *site) {
     return NULL;
 }
 
-// Whatever is known: by cost, but for a plan that is forced.
+// Whatever is known: by cost, but for a plan that is forced and memory that is saved.
 static Schedule program_by_default(const PipelineOptions *options) {
     Schedule program = {.kind = SCHEDULE_PROGRAM};
     program.program.plan = options->plan == PLAN_UNFUSED ? PLAN_UNFUSED : PLAN_ANY;
+    program.program.copies = options->saving.copies_each ? COPIES_EACH : COPIES_BY_SIZE;
     return program;
 }
 
@@ -244,6 +245,8 @@ static void choose_program(Passes *p, const Graph *graph, Compilation *out) {
         out->choice.program = *options->choice;
     else if (known)
         out->choice = *known;
+    if (options->saving.copies_each)
+        out->choice.program.copies = COPIES_EACH;
 }
 
 // Of storing a byte of what is over pairs of positions and could be computed again.
@@ -272,7 +275,8 @@ static bool run_group_passes(Passes *p, Graph *graph, Compilation *out) {
     graph = graph_done(p, "cut", graph_cut(read_graph(p, graph), out->typical), graph);
     out->expanded = graph;
     note_extents(p, graph, out);
-    out->fusion = graph_fuse(read_last(p, graph), out->typical, streams);
+    out->fusion =
+        graph_fuse(read_last(p, graph), out->typical, streams, out->choice.program.copies);
     if (options->verify)
         fusion_verify(out->fusion, "fuse");
     pass_done(p, "fuse", true);

@@ -62,11 +62,6 @@ static double predicted_seconds(const CostFigures *f) {
     return seconds;
 }
 
-static bool same_saving(Saving a, Saving b) {
-    return a.rounds == b.rounds && a.seams == b.seams && a.step == b.step &&
-           a.stretches == b.stretches;
-}
-
 static bool add_choice(Options *options, const Compilation *built, const MemoryTrial *trial,
                        Saving taken, const Tensors *tensors, Choices *out) {
     const Target *target = driver_target(options);
@@ -83,7 +78,7 @@ static bool add_choice(Options *options, const Compilation *built, const MemoryT
         const GradientFigures *g = report_gradient(&compiled, &f, extents, session->arena);
         vec_push(options->session->arena, out,
                  (Choice){*trial, f.workspace, g->saved_bytes, g->recomputed_flops,
-                          predicted_seconds(&f), same_saving(trial->saving, taken)});
+                          predicted_seconds(&f), saving_same(trial->saving, taken)});
     }
     if (!ok)
         session_join(options->session, session);
@@ -93,8 +88,10 @@ static bool add_choice(Options *options, const Compilation *built, const MemoryT
 
 static const char *what_saves(const MemoryTrial *trial, Arena *arena) {
     Saving saving = trial->saving;
-    return saving.rounds ? arena_printf(arena, "rounds %u", saving.rounds)
-                         : arena_printf(arena, "%u of %u", saving.stretches, trial->stretches);
+    const char *copies = saving.copies_each ? ", copies" : "";
+    return saving.rounds
+               ? arena_printf(arena, "rounds %u%s", saving.rounds, copies)
+               : arena_printf(arena, "%u of %u%s", saving.stretches, trial->stretches, copies);
 }
 
 static void print_choices(const Options *options, const Choices *choices, Arena *arena) {
@@ -127,13 +124,14 @@ static json_t *choices_json(const Choices *choices) {
     for (uint32_t i = 0; i < choices->count; i++) {
         const Choice *c = &choices->at[i];
         json_array_append_new(
-            list, json_pack("{s:o, s:i, s:i, s:i, s:I, s:I, s:I, s:o, s:b}", "price",
+            list, json_pack("{s:o, s:i, s:i, s:i, s:b, s:I, s:I, s:I, s:o, s:b}", "price",
                             report_number(saving_price(c->trial.saving.step)), "stretches",
                             (int)c->trial.saving.stretches, "stretches_in_all",
                             (int)c->trial.stretches, "rounds", (int)c->trial.saving.rounds,
-                            "saved_bytes", (json_int_t)c->saved, "workspace_bytes",
-                            (json_int_t)c->workspace, "recomputed_flops", (json_int_t)c->recomputed,
-                            "predicted_seconds", report_number(c->seconds), "taken", c->taken));
+                            "copies_each", c->trial.saving.copies_each, "saved_bytes",
+                            (json_int_t)c->saved, "workspace_bytes", (json_int_t)c->workspace,
+                            "recomputed_flops", (json_int_t)c->recomputed, "predicted_seconds",
+                            report_number(c->seconds), "taken", c->taken));
     }
     return list;
 }

@@ -12,6 +12,9 @@
 //
 // A forward pass keeps nothing for another and is judged alone: it has no saving or the last, with
 // which no logits are stored for later sweeps (fuse/stored.c).
+//
+// Where nothing fits, the smallest is tried with tasks that make their own copies of what they read
+// past (fuse/pack.c), and if that is smaller, all of the above is.
 #include "driver/driver.h"
 
 #include <stdlib.h>
@@ -26,6 +29,8 @@ typedef struct {
     const GradientGraphs *graphs; // with parts
     StretchCounts stretches;      // of the forward pass; empty: it is all there is
     uint32_t loops;               // within each other
+    bool copies_each;             // what is tried now
+    uint32_t before;              // trials without that
     MemoryTrials *trials;
 } Search;
 
@@ -129,6 +134,8 @@ static bool fits(const Search *s, int64_t workspace) {
 }
 
 static bool is_before(Saving a, Saving b) {
+    if (a.copies_each != b.copies_each)
+        return b.copies_each;
     if (a.rounds != b.rounds)
         return a.rounds < b.rounds;
     if (a.seams != b.seams)
@@ -136,8 +143,20 @@ static bool is_before(Saving a, Saving b) {
     return a.step != b.step ? a.step < b.step : a.stretches < b.stretches;
 }
 
+// NULL: it was not tried.
+static const MemoryTrial *trial_of(const Search *s, Saving saving) {
+    for (uint32_t i = 0; i < s->trials->count; i++)
+        if (saving_same(s->trials->at[i].saving, saving))
+            return &s->trials->at[i];
+    return NULL;
+}
+
 // Does it fit? Trials stay in order.
 static bool try_saving(const Search *s, Saving saving) {
+    saving.copies_each = s->copies_each;
+    const MemoryTrial *known = trial_of(s, saving);
+    if (known)
+        return fits(s, known->workspace);
     MemoryTrial trial = {.saving = saving, .workspace = -1};
     if (s->stretches.count)
         trial.stretches = s->stretches.at[saving.seams];
@@ -160,9 +179,13 @@ static bool try_number(const Search *s, uint32_t seams, uint32_t number) {
     return try_saving(s, saving_numbered(seams, s->stretches.at[seams], number));
 }
 
+static bool may_try(const Search *s) {
+    return s->trials->count - s->before < TRIALS_MOST;
+}
+
 // One number fits, one before it does not.
 static void look_between(const Search *s, uint32_t seams, uint32_t below, uint32_t above) {
-    while (above - below > 1 && s->trials->count < TRIALS_MOST) {
+    while (above - below > 1 && may_try(s)) {
         uint32_t middle = below + (above - below) / 2;
         if (try_number(s, seams, middle))
             above = middle;
@@ -187,7 +210,7 @@ static void look_for_least(const Search *s) {
         if (try_saving(s, (Saving){.rounds = depth}))
             return;
     uint32_t step = s->stretches.count ? s->stretches.at[0] : 0;
-    for (uint32_t above = saving_last(step); above > step && s->trials->count < TRIALS_MOST;) {
+    for (uint32_t above = saving_last(step); above > step && may_try(s);) {
         above -= step;
         if (try_number(s, 0, above)) {
             look_between(s, 0, above - step, above);
@@ -201,6 +224,16 @@ static const MemoryTrial *first_that_fits(const Search *s) {
         if (fits(s, s->trials->at[i].workspace))
             return &s->trials->at[i];
     return NULL;
+}
+
+// The first of those with the smallest workspace.
+static const MemoryTrial *smallest(const Search *s) {
+    const MemoryTrial *least = &s->trials->at[0];
+    for (uint32_t i = 1; i < s->trials->count; i++)
+        if (s->trials->at[i].workspace >= 0 &&
+            (least->workspace < 0 || s->trials->at[i].workspace < least->workspace))
+            least = &s->trials->at[i];
+    return least;
 }
 
 // ---- none --------------------------------------------------------------------------------------
@@ -269,11 +302,7 @@ static const char *exact_bytes(int64_t bytes, Arena *arena) {
 static void refuse(const Search *s) {
     const Options *options = s->options;
     int64_t limit = options->memory_limit;
-    const MemoryTrial *least = &s->trials->at[0];
-    for (uint32_t i = 1; i < s->trials->count; i++)
-        if (s->trials->at[i].workspace >= 0 &&
-            (least->workspace < 0 || s->trials->at[i].workspace < least->workspace))
-            least = &s->trials->at[i];
+    const MemoryTrial *least = smallest(s);
     Planned planned;
     if (plan_with(s, least->saving, &planned)) {
         Arena *arena = planned.session->arena;
@@ -295,9 +324,22 @@ static void refuse(const Search *s) {
     session_free(planned.session);
 }
 
-static bool choose(const Search *s, Saving *saving) {
+// Is there less to store where tasks make their own copies?
+static bool copies_take_memory(Search *s) {
+    MemoryTrial least = *smallest(s);
+    s->copies_each = true;
+    s->before = s->trials->count;
+    try_saving(s, least.saving);
+    return smallest(s)->saving.copies_each;
+}
+
+static bool choose(Search *s, Saving *saving) {
     look_for_least(s);
     const MemoryTrial *trial = first_that_fits(s);
+    if (!trial && copies_take_memory(s)) {
+        look_for_least(s);
+        trial = first_that_fits(s);
+    }
     if (trial)
         *saving = trial->saving;
     else

@@ -500,9 +500,11 @@ Graph *graph_expand(const Graph *graph, const int64_t *extents);
 // depth, from 1, are checkpointed. All zero: time alone decides.
 typedef struct {
     uint32_t rounds, seams, step, stretches;
-    bool keep_all; // what may be kept is, as if that took no time
+    bool keep_all;    // what may be kept is, as if that took no time
+    bool copies_each; // tasks make their own copies, see ProgramSchedule
 } Saving;
-bool saving_any(Saving saving);
+bool saving_any(Saving saving); // is something computed again?
+bool saving_same(Saving a, Saving b);
 enum { SAVING_STEPS = 14 };         // the last: nothing is kept but at the seams
 double saving_price(uint32_t step); // of a byte that is kept, in the time of moving it; INFINITY
 // By choice of seams, how many stretches the forward pass has, from 1. What is likely to take least

@@ -24,6 +24,7 @@ PlanKind plan_find(const char *name); // N_PLANS: there is none
 typedef enum { WIDE_BY_COST, WIDE_AGAIN, WIDE_STORED } WideChoice;
 typedef enum { KEPT_BY_COST, KEPT_ALL } KeptChoice;
 typedef enum { LAYOUT_BY_COST, LAYOUT_PLAIN } LayoutChoice;
+typedef enum { COPIES_BY_SIZE, COPIES_ONCE, COPIES_EACH } CopyChoice;
 typedef struct {
     PlanKind plan;   // ANY or UNFUSED
     WideChoice wide; // values over pairs of positions that several sweeps need; STORED: as if
@@ -31,6 +32,8 @@ typedef struct {
     KeptChoice kept; // what the backward pass of a whole reads of the forward pass; ALL: what it
                      // may, as if keeping were free
     LayoutChoice layout; // of stored values; PLAIN: none lies in panels
+    CopyChoice copies; // of what streamed groups read past, in the order of their microkernels: are
+                       // they stored, by a group of their own, or does each task make its own?
 } ProgramSchedule;
 // CONTRACT: one contraction with pointwise prologue on its operands and pointwise epilogue.
 // ROWS: reductions, softmax, cumsum and pointwise values over the same rows: all members have dims
@@ -91,7 +94,7 @@ typedef struct {
 // not a member or a CONST/INDEX/EXTENT leaf. The positions of a GATHER may be a member; in a SCAN
 // whatever a move reads. Between a RENAME or TAKE and what lies in memory there may be others,
 // which are no members, and a SPLIT or MERGE that is a view. streams: false makes no STREAM groups.
-Fusion *graph_fuse(const Graph *graph, const int64_t *extents, bool streams);
+Fusion *graph_fuse(const Graph *graph, const int64_t *extents, bool streams, CopyChoice copies);
 void fusion_verify(const Fusion *fusion, const char *after_pass);
 void fusion_print(const Fusion *fusion, Text *out); // source language, a comment before each group
 // quadratic.c: does no group store a quadratic value that is no result of the entry? false after

@@ -135,10 +135,10 @@ def Loss(X[t, d], E[v, d], label[t]: i32):
         options = ["--grad", "-D", "t=4096,d=768,v=50257", "--threads", threads]
         kernels = streamed(attc_json("cost", loss, *options))
         largest = max(kernel["scratch_bytes"] for kernel in kernels)
-        assert 6 << 20 < largest <= (48 << 20) / threads
+        assert 6 << 20 < largest <= min(64, 128 / threads) * (1 << 20)
 
 
-@pytest.mark.parametrize("heads, n, less", [(64, 4096, True), (48, 2048, False)])
+@pytest.mark.parametrize("heads, n, less", [(48, 4096, True), (48, 2048, False)])
 def test_far_less_scratch_is_preferred_at_about_the_same_time(heads, n, less):
     """Where there is much of it: with 48 heads at 2048 positions there is not."""
     core = EXAMPLES.parent / "tests" / "bench" / "cores" / "talking_heads.attn"
@@ -149,7 +149,7 @@ def test_far_less_scratch_is_preferred_at_about_the_same_time(heads, n, less):
     for candidate in sorted(space, key=lambda candidate: candidate["predicted_seconds"]):
         plan = "{plan}:{rows}".format(**candidate["schedule"])
         (fastest,) = streamed(attc_json("cost", core, *sizes, "--plan", plan))
-        if fastest["scratch_bytes"] <= 48 << 20:
+        if fastest["scratch_bytes"] <= 64 << 20:
             break
     assert chosen["predicted_seconds"] <= 1.02 * fastest["predicted_seconds"]
     assert (chosen["scratch_bytes"] <= 0.75 * fastest["scratch_bytes"]) == less

@@ -4,7 +4,7 @@
 import numpy as np
 import pytest
 
-from attc import attc, attc_json, write
+from attc import ROOT, attc, attc_json, write
 from layers import ATTENTION, EXACT, RECURRENT
 
 # No loop, and encoder results that all decoder blocks read.
@@ -142,7 +142,7 @@ def test_choices_are_told(tmp_path):
     assert "choices" not in free and "memory_limit" not in free
     figures = cost(arguments, f"--memory-limit={least}")
     choices = figures["choices"]
-    assert 2 <= len(choices) <= 20
+    assert 2 <= len(choices) <= 40 and not choices[0]["copies_each"]
     assert all(0 <= c["stretches"] <= c["stretches_in_all"] for c in choices)
     assert choices[0]["price"] == 0 and any(c["price"] is None for c in choices)
     assert choices[0]["workspace_bytes"] == free["workspace_bytes"]
@@ -155,6 +155,50 @@ def test_choices_are_told(tmp_path):
     assert fits.index(True) == choices.index(taken)
     only, = cost(arguments, "--memory-limit=1G")["choices"]
     assert only["taken"] and only["stretches"] == 0
+
+
+CORES = ROOT / "tests" / "bench" / "cores"
+
+
+ALONE = [("multi_head", "n=67,m=81"), ("multi_head_causal", "n=40,m=40"),
+         ("grouped", "n=33,m=70"), ("bilinear", "n=24,m=300,d=40")]
+MIXED = [("talking_heads", "n=50,m=130"), ("talking_heads", "h_k=2,h=5,h_v=3,d=7,e=33,n=9,m=21"),
+         ("dynamic_projections", "n=30,m=45")]
+
+
+@pytest.mark.parametrize("name,sizes,plan", [
+    *((*core, plan) for core in ALONE for plan in ([], ["--plan=stream:12:32"])),
+    *((*core, plan) for core in MIXED for plan in ([], ["--plan=two-pass:8:64"])),
+    *((*core, ["--plan=spill:12:32"]) for core in ALONE + MIXED)])
+def test_tasks_make_their_own_copies(name, sizes, plan):
+    """Keys and values are arguments: nothing has to be stored for a core of attention."""
+    arguments = [CORES / f"{name}.attn", "-D", sizes, *plan]
+    free = attc_json("cost", *arguments)
+    assert free["workspace_bytes"] > 0 and free["program"]["copies"] == "size"
+    none = attc_json("cost", *arguments, "--memory-limit=1")
+    assert none["workspace_bytes"] == 0 and none["program"]["copies"] == "each"
+    assert len(none["kernels"]) == 1 and len(free["kernels"]) > 1
+    attc("verify", *arguments, "--memory-limit=1", "--threads=2")
+
+
+@pytest.mark.parametrize("name,limit", [("multi_head", "1"), ("grouped", "1"),
+                                        ("talking_heads", "64K")])
+def test_gradients_take_less_with_copies_of_tasks(name, limit):
+    arguments = [CORES / f"{name}.attn", "-D", "n=45,m=70", "--grad", f"--memory-limit={limit}"]
+    figures = attc_json("cost", *arguments)
+    taken, = (choice for choice in figures["choices"] if choice["taken"])
+    others = [c["workspace_bytes"] for c in figures["choices"] if not c["copies_each"]]
+    assert taken["copies_each"] and figures["workspace_bytes"] < min(others) / 10
+    attc("verify", *arguments)
+
+
+def test_large_copies_are_not_stored():
+    """The limit of 96 MiB is for what is known when it is compiled."""
+    core = [CORES / "multi_head.attn", "-D", "n=64", "--threads=1"]
+    small, large = (attc_json("cost", *core, "-D", f"m={m}") for m in (16384, 16385))
+    assert (small["workspace_bytes"], large["workspace_bytes"]) == (96 << 20, 0)
+    dynamic = attc_json("cost", *core, "-D", "m=16385", "--dynamic", "m=16385")
+    assert dynamic["workspace_bytes"] >= 2 * 16385 * 12 * 64 * 4
 
 
 def test_bits_are_the_same(tmp_path):

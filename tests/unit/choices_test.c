@@ -27,17 +27,35 @@ static void test_choices_are_read_as_they_are_written(void **state) {
     assert_string_equal(
         schedule_to_json(arena, &(Schedule){.kind = SCHEDULE_PROGRAM, .program = two}),
         "{\"kind\": \"program\", \"plan\": \"unfused\", \"wide\": \"cost\", \"kept\": \"cost\", "
-        "\"layout\": \"plain\"}");
+        "\"layout\": \"plain\", \"copies\": \"size\"}");
+    arena_free(arena);
+}
+
+static void test_an_older_choice_copies_by_size(void **state) {
+    (void)state;
+    Arena *arena = arena_new();
+    Schedule read;
+    const char *why;
+    assert_true(
+        schedule_from_json(arena,
+                           "{\"kind\": \"program\", \"plan\": \"any\", \"wide\": \"again\", "
+                           "\"kept\": \"cost\", \"layout\": \"plain\"}",
+                           &read, &why));
+    ProgramSchedule same = {.wide = WIDE_AGAIN, .layout = LAYOUT_PLAIN};
+    assert_true(schedule_same_program(&read.program, &same));
     arena_free(arena);
 }
 
 static void test_what_is_no_choice_is_refused(void **state) {
     (void)state;
     static const char *const texts[][2] = {
-        {"{\"kind\": \"program\"}", "expected an object with 5 keys"},
+        {"{\"kind\": \"program\"}", "expected an object with 6 keys"},
         {"{\"kind\": \"program\", \"plan\": \"any\", \"wide\": \"cost\", \"kept\": \"cost\", "
          "\"layout\": \"cost\", \"blocks\": []}",
-         "expected an object with 5 keys"},
+         "\"copies\" has to be size or once or each"},
+        {"{\"kind\": \"program\", \"plan\": \"any\", \"wide\": \"cost\", \"kept\": \"cost\", "
+         "\"layout\": \"cost\", \"copies\": \"size\", \"blocks\": []}",
+         "expected an object with 6 keys"},
         {"{\"kind\": \"program\", \"plan\": \"stream\", \"wide\": \"cost\", \"kept\": \"cost\", "
          "\"layout\": \"cost\"}",
          "\"plan\" has to be any or unfused"},
@@ -129,6 +147,7 @@ static void test_a_program_is_known_by_what_it_computes(void **state) {
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_choices_are_read_as_they_are_written),
+        cmocka_unit_test(test_an_older_choice_copies_by_size),
         cmocka_unit_test(test_what_is_no_choice_is_refused),
         cmocka_unit_test(test_a_program_is_known_by_no_names),
         cmocka_unit_test(test_a_program_is_known_by_what_it_computes),

@@ -79,7 +79,7 @@ static Graph *expand(const Graph *graph) {
 
 static Fusion *fuse(const Graph *graph, bool streams) {
     Graph *expanded = expand(graph);
-    Fusion *fusion = graph_fuse(expanded, typical(expanded), streams);
+    Fusion *fusion = graph_fuse(expanded, typical(expanded), streams, COPIES_BY_SIZE);
     fusion_verify(fusion, "fuse");
     return fusion;
 }

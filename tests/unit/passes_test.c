@@ -26,7 +26,7 @@ static uint32_t run_all_passes(uint64_t seed) {
     graph_verify(pairs, "contract");
     Graph *expanded = graph_expand(pairs, extents);
     graph_verify(expanded, "expand");
-    Fusion *fusion = graph_fuse(expanded, extents, true);
+    Fusion *fusion = graph_fuse(expanded, extents, true, COPIES_BY_SIZE);
     fusion_verify(fusion, "fuse");
     Plan *plan = graph_plan(fusion, graph_layout(fusion, extents, &passes_machine, LAYOUT_BY_COST));
     plan_verify(plan);
@@ -64,7 +64,7 @@ static void test_passes_are_deterministic(void **state) {
             graph = graph_contract(graph, extents, &passes_machine);
             graph = graph_expand(graph, extents);
             Text text = {.arena = sessions[i]->arena};
-            fusion_print(graph_fuse(graph, extents, true), &text);
+            fusion_print(graph_fuse(graph, extents, true, COPIES_BY_SIZE), &text);
             texts[i] = text.at;
         }
         assert_string_equal(texts[0], texts[1]);

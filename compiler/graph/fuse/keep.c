@@ -192,6 +192,11 @@ bool saving_any(Saving saving) {
     return saving.step || saving.rounds;
 }
 
+bool saving_same(Saving a, Saving b) {
+    return a.rounds == b.rounds && a.seams == b.seams && a.step == b.step &&
+           a.stretches == b.stretches && a.keep_all == b.keep_all && a.copies_each == b.copies_each;
+}
+
 // Of keeping a byte, with that of moving it as the unit. What crosses a seam is there.
 static double price_to_keep(const Keeper *p, const Value *value) {
     if (p->saving.keep_all)

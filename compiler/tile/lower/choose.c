@@ -14,16 +14,21 @@
 
 #include "tile/schedule/schedule.h"
 
-// Bytes of scratch that the tasks of all threads may have together, and what a task may have in any
-// case: what is larger streams. A schedule of FAR_LESS than the fastest wants is preferred to that,
-// if FAR_LESS of it is still MUCH and times differ by no more than ABOUT, which is what predictions
-// are good for.
-enum { SCRATCH_OF_ALL = 48 << 20, SCRATCH_OF_TASK = 8 << 20, MUCH_OF_ALL = 24 << 20 };
+// Bytes of scratch that the tasks of all threads may have together, what a task may have in any
+// case, and what it may have at most: what is larger streams. A schedule of FAR_LESS than the
+// fastest wants is preferred to that, if FAR_LESS of it is still MUCH and times differ by no more
+// than ABOUT, which is what predictions are good for.
+enum {
+    SCRATCH_OF_ALL = 128 << 20,
+    SCRATCH_OF_TASK = 8 << 20,
+    TASK_MOST = 64 << 20,
+    MUCH_OF_ALL = 24 << 20
+};
 static const double ABOUT = 1.015, FAR_LESS = 0.75;
 
 int64_t schedule_scratch_room(const Machine *machine) {
     int64_t share = SCRATCH_OF_ALL / machine->threads;
-    return share > SCRATCH_OF_TASK ? share : SCRATCH_OF_TASK;
+    return share > TASK_MOST ? TASK_MOST : share > SCRATCH_OF_TASK ? share : SCRATCH_OF_TASK;
 }
 
 typedef struct {

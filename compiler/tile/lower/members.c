@@ -92,10 +92,13 @@ static void place_operand(const Nest *nest, Member *operand, const Value *other,
     DimSet dims = lower_dim_set(lower, &operand->value->dims);
     DimSet shared = lower_dim_set(lower, &other->dims) & dims;
     DimSet result = lower_dim_set(lower, &contraction->dims);
+    DimSet streamed = lower_dim_set(lower, &lower->group->reduced) & dims;
     bool first = !operand->placed;
     operand->placed = true;
-    operand->outer = first ? shared & result : operand->outer & result;
-    if (first) // the sum, or the lanes of a sum over rows
+    operand->outer = first ? shared & result & ~streamed : operand->outer & result;
+    if (streamed & result)
+        operand->last = last_among(lower, operand->value, streamed);
+    else if (first && !streamed) // the sum, or the lanes of a sum over rows
         operand->last = last_among(lower, operand->value, shared & ~result & ~nest->rows);
     if (operand->last == TILE_DIM_NONE)
         operand->last = last_among(lower, operand->value, dims & ~shared & ~nest->rows);
@@ -103,16 +106,21 @@ static void place_operand(const Nest *nest, Member *operand, const Value *other,
 
 // Operands of the rows alone (queries) lie as the contractions of the group read them, in this nest
 // or another: head by head, so that what one head reads is one piece of memory, and contiguous
-// along what the first one sums, or has as lanes.
+// along what the first one sums, or has as lanes. So do copies of what is streamed past (keys,
+// values), which are contiguous along the lanes.
 static void place_operands(Nest *nest) {
     const Lowering *lower = nest->lower;
-    DimSet wide = lower_dim_set(lower, &lower->group->reduced) | set_of(nest->lanes);
+    DimSet streamed = lower_dim_set(lower, &lower->group->reduced);
+    DimSet wide = streamed | set_of(nest->lanes);
     for (uint32_t i = 0; i < lower->group->members.count; i++) {
         const Value *value = lower->group->members.at[i];
         for (uint32_t k = 0; value->op == OP_CONTRACT && value->n_args == 2 && k < 2; k++) {
             Member *operand = nest_member(nest, value->args[k]);
-            if (operand && operand->value->op != OP_CONTRACT && !operand->reduces &&
-                !(lower_dim_set(lower, &operand->value->dims) & wide))
+            if (!operand || operand->value->op == OP_CONTRACT || operand->reduces)
+                continue;
+            DimSet dims = lower_dim_set(lower, &operand->value->dims);
+            bool streams = operand->value->op == OP_COPY && (dims & streamed);
+            if (!(dims & wide) || streams)
                 place_operand(nest, operand, value->args[1 - k], value);
         }
     }
@@ -312,15 +320,17 @@ static void touch(Member *m, uint32_t first_run, uint32_t last_run, uint32_t pos
 }
 
 // A stage reads what its members read, through what is not stored: users come first, and hand on
-// to what is not stored where they are computed themselves.
+// to what is not stored where they are computed themselves. What is computed ahead of all rows is
+// touched by the runs that read it.
 static void find_lives(Nest *nest) {
     uint32_t *position = arena_array(nest->lower->arena, uint32_t, nest->stages.count + 1);
     for (uint32_t i = 0; i < nest->stages.count; i++)
         position[nest->sequence[i]] = i;
     for (uint32_t i = 0; i < nest->members.count; i++) {
         Member *m = &nest->members.at[i];
-        m->first_run = m->stored ? nest->stages.at[m->stage].run : UINT32_MAX;
-        m->last_run = m->stored ? m->first_run : 0;
+        bool in_run = m->stored && !nest_is_ahead(nest, &nest->stages.at[m->stage]);
+        m->first_run = in_run ? nest->stages.at[m->stage].run : UINT32_MAX;
+        m->last_run = in_run ? m->first_run : 0;
         m->last_stage = m->stored ? position[m->stage] : 0;
     }
     for (uint32_t i = nest->members.count; i-- > 0;) {

@@ -185,8 +185,13 @@ static uint16_t make_home(Emission *e, Member *m, NodeList *run_into) {
     return make_scratch(e, m, run_into);
 }
 
-static bool lacks_rows(const Nest *nest, const NestStage *stage) {
-    return !(stage->box & nest->rows);
+bool nest_is_ahead(const Nest *nest, const NestStage *stage) {
+    DimSet by_row = 0;
+    for (TileDimId d = 0; d < nest->lower->kernel->dims.count; d++)
+        if (set_has(nest->rows & stage->box, d) && nest->steps[d] > 1)
+            by_row |= set_of(d);
+    bool sums = stage->level || stage->kind != NEST_COMPUTE; // of rows, perhaps
+    return sums ? !(stage->box & nest->rows) : !by_row;
 }
 
 // Is it of use in its run alone? What is wanted is, when nothing follows the nest and the run
@@ -204,7 +209,7 @@ static void make_shared_homes(Emission *e, uint32_t begin, uint32_t end) {
     for (uint32_t i = begin; i < end; i++)
         for (uint32_t k = 0; k < nest->members.count; k++) {
             Member *m = &nest->members.at[k];
-            if (lacks_rows(nest, &nest->stages.at[nest->sequence[i]]))
+            if (nest_is_ahead(nest, &nest->stages.at[nest->sequence[i]]))
                 continue;
             if (!m->stored || m->stage != nest->sequence[i] || ends_with_run(nest, m))
                 continue;
@@ -316,27 +321,29 @@ static TileDimId last_of_homes(const Nest *nest, uint32_t stage, const int *home
     return dims_last_of(&dims);
 }
 
-// Lanes along the nest's lanes; without those, along what lies side by side in the first of the
-// stage's homes. A running sum cannot have its dim in vectors. Reductions keep their sums in
-// registers when the reduced dims are innermost; stages that only store walk memory in order.
+// Lanes along the nest's lanes; without those, or where all of the stage's values have a last dim
+// of their own, along what lies side by side in the first of its homes. A running sum cannot have
+// its dim in vectors. Reductions keep their sums in registers when the reduced dims are innermost;
+// stages that only store walk memory in order.
 static Stage *open_compute(const Nest *nest, uint32_t stage, const int *homes, NodeList *into) {
     const Lowering *lower = nest->lower;
     const NestStage *at = &nest->stages.at[stage];
     TileDimId lanes = nest->lanes, cumsum = TILE_DIM_NONE;
-    bool reduces = false;
+    bool reduces = false, placed = true;
     DimSet kept = 0; // of the box, by some value
     for (uint32_t i = 0; i < nest->members.count; i++) {
         const Member *m = &nest->members.at[i];
         if (!m->stored || m->stage != stage)
             continue;
         kept |= lower_dim_set(lower, &m->value->dims);
+        placed = placed && m->last != TILE_DIM_NONE;
         if (m->value->op == OP_CUMSUM)
             cumsum = lower->dim_of[m->value->dim];
         else
             reduces = reduces || m->reduces;
     }
     TileDimList dims = lower_order(at->box, &nest->order);
-    if (lanes == TILE_DIM_NONE || !set_has(at->box, lanes)) {
+    if (lanes == TILE_DIM_NONE || !set_has(at->box, lanes) || placed) {
         TileDimId last = reduces ? TILE_DIM_NONE : last_of_homes(nest, stage, homes);
         lanes = last == TILE_DIM_NONE ? dims_last_of(&dims) : last;
         if (lanes != TILE_DIM_NONE && !reduces) {
@@ -544,7 +551,7 @@ static void emit_run(Emission *e, uint32_t begin, uint32_t end) {
     NodeList *into = NULL;
     for (uint32_t i = begin; i < end; i++) {
         e->position = i;
-        if (lacks_rows(nest, &nest->stages.at[nest->sequence[i]]))
+        if (nest_is_ahead(nest, &nest->stages.at[nest->sequence[i]]))
             continue; // was computed ahead of all rows
         if (!into)
             into = first->by_rows ? open_rows(e, first->run, e->into) : e->into;
@@ -571,7 +578,7 @@ void nest_emit(Nest *nest, NodeList *into) {
     save_running(&e);
     for (uint32_t i = 0; i < nest->stages.count; i++) {
         e.position = i;
-        if (lacks_rows(nest, &nest->stages.at[nest->sequence[i]]))
+        if (nest_is_ahead(nest, &nest->stages.at[nest->sequence[i]]))
             emit_stage(&e, nest->sequence[i], into);
     }
     for (uint32_t i = 0; i < nest->stages.count;) {

@@ -140,6 +140,9 @@ NodeList *nest_open_part(Nest *nest, NodeList *into);
 bool nest_shares_rows(const Nest *nest, uint16_t buffer);
 // Requires nest_analyse. Afterwards what is stored has a home (lower_buffer_of).
 void nest_emit(Nest *nest, NodeList *into);
+// Does the stage run once, ahead of all rows of the task: are none of its dims worked off row by
+// row?
+bool nest_is_ahead(const Nest *nest, const NestStage *stage);
 
 static inline Member *nest_member(const Nest *nest, const Value *value) { // NULL: not one
     return map_get(nest->place, (uint64_t)value->id + 1);

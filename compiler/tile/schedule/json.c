@@ -4,7 +4,8 @@
 //     {"kind": "contract", "transposed": 0, .., "task_rows": 64, .., "blocks": []}
 //     {"kind": "stream", "plan": "resident", "rows": 24, "piece": 512,
 //      "blocks": [{"rows": 12, "cols": 0, "lanes": 32, "sum": 0}]}
-//     {"kind": "program", "plan": "unfused", "wide": "cost", "kept": "cost", "layout": "cost"}
+//     {"kind": "program", "plan": "unfused", "wide": "cost", "kept": "cost", "layout": "cost",
+//      "copies": "size"}
 //
 // The text of a schedule is always the same, so that equal schedules are equal texts. What is read
 // may come from anywhere: only whole numbers in their ranges are taken, and whether a kernel can be
@@ -53,8 +54,9 @@ static const char *const kind_names[] = {[SCHEDULE_NONE] = "none",
                                          [SCHEDULE_PROGRAM] = "program"};
 enum { N_KINDS = sizeof kind_names / sizeof *kind_names };
 
-// The decisions of a program, each one of some words.
-enum { WORDS_MAX = 3, PROGRAM_FIELDS = 4 };
+// The decisions of a program, each one of some words. Texts that are older than the later ones lack
+// these, and have the first word.
+enum { WORDS_MAX = 3, PROGRAM_FIELDS = 5, FIRST_PROGRAM_FIELDS = 4 };
 typedef struct {
     const char *name, *words[WORDS_MAX + 1];
 } WordField;
@@ -63,6 +65,7 @@ static const WordField program_fields[PROGRAM_FIELDS] = {
     {"wide", {[WIDE_BY_COST] = "cost", [WIDE_AGAIN] = "again", [WIDE_STORED] = "stored"}},
     {"kept", {[KEPT_BY_COST] = "cost", [KEPT_ALL] = "all"}},
     {"layout", {[LAYOUT_BY_COST] = "cost", [LAYOUT_PLAIN] = "plain"}},
+    {"copies", {[COPIES_BY_SIZE] = "size", [COPIES_ONCE] = "once", [COPIES_EACH] = "each"}},
 };
 
 const char *schedule_kind_name(ScheduleKind kind) {
@@ -77,7 +80,7 @@ static void write_fields(Text *text, const Field *fields, const int64_t *values,
 }
 
 static int chosen_word(const ProgramSchedule *p, int field) {
-    return (const int[PROGRAM_FIELDS]){p->plan, p->wide, p->kept, p->layout}[field];
+    return (const int[PROGRAM_FIELDS]){p->plan, p->wide, p->kept, p->layout, p->copies}[field];
 }
 
 static void write_program(Text *text, const ProgramSchedule *p) {
@@ -198,12 +201,16 @@ static int read_word(Reader *r, const json_t *object, const WordField *field) {
 }
 
 static void read_program(Reader *r, const json_t *object, Schedule *out) {
-    int v[PROGRAM_FIELDS];
-    read_fields(r, object, NULL, 0, PROGRAM_FIELDS + 1, NULL);
-    for (int i = 0; i < PROGRAM_FIELDS; i++)
+    int v[PROGRAM_FIELDS] = {0}, count = PROGRAM_FIELDS;
+    while (count > FIRST_PROGRAM_FIELDS && !json_object_get(object, program_fields[count - 1].name))
+        count--;
+    if (count < PROGRAM_FIELDS && json_object_size(object) != (size_t)count + 1)
+        count = PROGRAM_FIELDS; // what should be there
+    read_fields(r, object, NULL, 0, (size_t)count + 1, NULL);
+    for (int i = 0; i < count; i++)
         v[i] = read_word(r, object, &program_fields[i]);
-    out->program =
-        (ProgramSchedule){(PlanKind)v[0], (WideChoice)v[1], (KeptChoice)v[2], (LayoutChoice)v[3]};
+    out->program = (ProgramSchedule){(PlanKind)v[0], (WideChoice)v[1], (KeptChoice)v[2],
+                                     (LayoutChoice)v[3], (CopyChoice)v[4]};
 }
 
 static void read_contract(Reader *r, const json_t *object, Schedule *out) {

@@ -21,6 +21,8 @@ ScheduleList schedule_enumerate_programs(Arena *arena) {
         {.wide = WIDE_STORED},
         {.kept = KEPT_ALL},
         {.layout = LAYOUT_PLAIN},
+        {.copies = COPIES_ONCE},
+        {.copies = COPIES_EACH},
     };
     ScheduleList list = {0};
     for (size_t i = 0; i < sizeof choices / sizeof *choices; i++)
@@ -29,7 +31,8 @@ ScheduleList schedule_enumerate_programs(Arena *arena) {
 }
 
 bool schedule_same_program(const ProgramSchedule *a, const ProgramSchedule *b) {
-    return a->plan == b->plan && a->wide == b->wide && a->kept == b->kept && a->layout == b->layout;
+    return a->plan == b->plan && a->wide == b->wide && a->kept == b->kept &&
+           a->layout == b->layout && a->copies == b->copies;
 }
 
 // ---- what it is for -----------------------------------------------------------------------------
