@@ -231,7 +231,14 @@ static json_t *stages_json(const KernelFigure *figure) {
     return stages;
 }
 
-static json_t *kernel_json(const CostFigures *f, const KernelFigure *k) {
+// Two fields: what it is, and where it is from.
+static void add_schedule(json_t *object, const char *name, const Schedule *schedule, Arena *arena) {
+    json_object_set_new(object, name, json_loads(schedule_to_json(arena, schedule), 0, NULL));
+    json_object_set_new(object, arena_printf(arena, "%s_from", name),
+                        json_string(schedule->found ? schedule->found : "predicted"));
+}
+
+static json_t *kernel_json(const CostFigures *f, const KernelFigure *k, Arena *arena) {
     json_t *object =
         json_pack("{s:s, s:s, s:s?, s:o, s:I, s:I, s:I, s:o, s:o}", "name", k->name, "kind",
                   k->kind, "plan", k->plan, "dims", report_dim_names(f->graph, &k->dims),
@@ -240,6 +247,7 @@ static json_t *kernel_json(const CostFigures *f, const KernelFigure *k) {
                   "predicted_seconds", report_number(k->seconds));
     json_object_set_new(object, "scratch", buffers_json(f, &k->in_scratch));
     json_object_set_new(object, "stages", stages_json(k));
+    add_schedule(object, "schedule", &k->kernel->schedule, arena);
     if (k->misfit)
         json_object_set_new(object, "misfit", json_string(k->misfit));
     return object;
@@ -248,9 +256,10 @@ static json_t *kernel_json(const CostFigures *f, const KernelFigure *k) {
 static void print_json(const Options *options, const Compilation *compiled, const CostFigures *f,
                        const Choices *choices, const SpaceFigures *spaces, const int64_t *extents,
                        int threads) {
+    Arena *arena = options->session->arena;
     json_t *kernels = json_array();
     for (uint32_t i = 0; i < f->kernels.count; i++)
-        json_array_append_new(kernels, kernel_json(f, &f->kernels.at[i]));
+        json_array_append_new(kernels, kernel_json(f, &f->kernels.at[i], arena));
     json_t *object =
         json_pack("{s:s, s:I, s:I, s:I, s:I, s:i, s:o, s:o, s:o}", "entry", compiled->built->entry,
                   "parameters", (json_int_t)f->parameters, "multiplies", (json_int_t)f->multiplies,
@@ -265,20 +274,15 @@ static void print_json(const Options *options, const Compilation *compiled, cons
                               (json_int_t)f->peak, "argument_bytes", (json_int_t)f->arguments,
                               "result_bytes", (json_int_t)f->results, "recomputed_flops",
                               (json_int_t)f->gradient->recomputed_flops));
-    json_object_set_new(
-        object, "program",
-        json_loads(schedule_to_json(options->session->arena, &compiled->choice), 0, NULL));
-    json_object_set_new(object, "program_from",
-                        json_string(compiled->choice.found ? compiled->choice.found : "predicted"));
+    add_schedule(object, "program", &compiled->choice, arena);
     if (options->memory_limit)
         json_object_update_new(
             object, json_pack("{s:I}", "memory_limit", (json_int_t)options->memory_limit));
     if (choices->count)
         json_object_set_new(object, "choices", choices_json(choices));
     if (spaces) {
-        json_object_set_new(object, "spaces", report_spaces_json(spaces, options->session->arena));
-        json_object_set_new(object, "programs",
-                            report_programs_json(spaces, options->session->arena));
+        json_object_set_new(object, "spaces", report_spaces_json(spaces, arena));
+        json_object_set_new(object, "programs", report_programs_json(spaces, arena));
     }
     report_print_json(object);
 }

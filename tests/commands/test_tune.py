@@ -161,6 +161,12 @@ def test_a_schedule_that_a_kernel_cannot_have_is_told(source, tmp_path):
     entries = [known(space) for space in spaces(source) if len(space["schedules"]) > 1]
     text.write_text(text_of(*entries))
     assert attc("cost", source, *D, "--threads", 1, "--schedules", text)[1] == ""
+    options = ["cost", source, *D, "--threads", 1]
+    told = attc_json(*options, "--schedules", text)["kernels"]
+    known_here = [e["schedule"] for e in entries]
+    assert all((k["schedule"] in known_here) == (k["schedule_from"] == "file") for k in told)
+    assert "file" in {k["schedule_from"] for k in told}
+    assert {k["schedule_from"] for k in attc_json(*options, "--no-db")["kernels"]} == {"predicted"}
     stream = next(e["schedule"] for e in entries if e["schedule"]["kind"] == "stream")
     stream["rows"] += 1
     text.write_text(text_of(*entries))

@@ -158,13 +158,24 @@ static void complain(Reader *r, const char *why) {
     r->why = r->why ? r->why : why;
 }
 
+static const char *keys_text(Reader *r, const Field *fields, int count) {
+    Text text = {.arena = r->arena};
+    for (int i = 0; i < count; i++)
+        text_printf(&text, "%s\"%s\"", !i ? "" : i + 1 < count ? ", " : " and ", fields[i].name);
+    return text.at;
+}
+
 // others: of keys that the object has besides the fields.
 static void read_fields(Reader *r, const json_t *object, const Field *fields, int count,
                         size_t others, int64_t *values) {
     for (int i = 0; i < count && json_is_object(object); i++)
         if (!json_object_get(object, fields[i].name))
             complain(r, arena_printf(r->arena, "\"%s\" is missing", fields[i].name));
-    if (!json_is_object(object) || json_object_size(object) != (size_t)count + others)
+    bool fits = json_is_object(object) && json_object_size(object) == (size_t)count + others;
+    if (!fits && !others)
+        complain(r, arena_printf(r->arena, "expected an object with the keys %s",
+                                 keys_text(r, fields, count)));
+    else if (!fits)
         complain(r, arena_printf(r->arena, "expected an object with %zu keys", count + others));
     for (int i = 0; i < count && !r->why; i++) {
         const json_t *value = json_object_get(object, fields[i].name);
