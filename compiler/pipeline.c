@@ -224,11 +224,14 @@ static const Schedule *find_program(const Passes *p, const ScheduleSite *site) {
     return NULL;
 }
 
-// Whatever is known: by cost, but for a plan that is forced and memory that is saved.
+// Whatever is known: by cost, but for a plan that is forced and a limit that is kept to.
 static Schedule program_by_default(const PipelineOptions *options) {
     Schedule program = {.kind = SCHEDULE_PROGRAM};
     program.program.plan = options->plan == PLAN_UNFUSED ? PLAN_UNFUSED : PLAN_ANY;
-    program.program.copies = options->saving.copies_each ? COPIES_EACH : COPIES_BY_SIZE;
+    if (options->saving.copies_each) {
+        program.program.copies = COPIES_EACH;
+        program.found = "memory limit";
+    }
     return program;
 }
 
@@ -238,15 +241,13 @@ static void choose_program(Passes *p, const Graph *graph, Compilation *out) {
     note_extents(p, graph, out);
     out->site = schedule_program_site(p->session->arena, graph, out->typical);
     out->choice = program_by_default(options);
-    if (options->plan != PLAN_ANY)
+    if (options->plan != PLAN_ANY || options->saving.copies_each) // with a limit none is looked up
         return;
     const Schedule *known = options->choice ? NULL : find_program(p, &out->site);
     if (options->choice)
         out->choice.program = *options->choice;
     else if (known)
         out->choice = *known;
-    if (options->saving.copies_each)
-        out->choice.program.copies = COPIES_EACH;
 }
 
 // Of storing a byte of what is over pairs of positions and could be computed again.

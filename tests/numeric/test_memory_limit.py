@@ -177,6 +177,7 @@ def test_tasks_make_their_own_copies(name, sizes, plan):
     assert free["workspace_bytes"] > 0 and free["program"]["copies"] == "size"
     none = attc_json("cost", *arguments, "--memory-limit=1")
     assert none["workspace_bytes"] == 0 and none["program"]["copies"] == "each"
+    assert (free["program_from"], none["program_from"]) == ("predicted", "memory limit")
     assert len(none["kernels"]) == 1 and len(free["kernels"]) > 1
     attc("verify", *arguments, "--memory-limit=1", "--threads=2")
 
