@@ -98,7 +98,7 @@ static void place_operand(const Nest *nest, Member *operand, const Value *other,
     operand->outer = first ? shared & result & ~streamed : operand->outer & result;
     if (streamed & result)
         operand->last = last_among(lower, operand->value, streamed);
-    else if (first && !streamed) // the sum, or the lanes of a sum over rows
+    else if (first && !streamed && !value_adds_rows(contraction)) // whose lanes are its own
         operand->last = last_among(lower, operand->value, shared & ~result & ~nest->rows);
     if (operand->last == TILE_DIM_NONE)
         operand->last = last_among(lower, operand->value, dims & ~shared & ~nest->rows);
