@@ -177,13 +177,15 @@ static Value *pack_product(Packer *p, const Cluster *cluster, const Value *value
     return copied(p, now, FOR_PRODUCTS);
 }
 
-// Rows of a table against those of the group: the table is read as it lies, which is too large to
-// be copied, and the lanes are rows of the task, which copies them.
+// Rows of a table against those of the group: the table is read as it lies, if what is summed lies
+// side by side in it, which is too large to be copied, and the lanes are rows of the task, which
+// copies them.
 static bool reads_table(const Packer *p, const Cluster *cluster, const Value *value, int lanes) {
     DimId streamed = streamed_dim(cluster);
     return lanes != NEITHER && p->fuser->table[streamed] && dims_has(&value->dims, streamed) &&
            !value_adds_rows(value) && fuse_is_of_input(value->args[lanes]) &&
-           !is_half(value->args[lanes]) && last_dim(value->args[lanes]) != streamed;
+           !is_half(value->args[lanes]) &&
+           !dims_has(&value->dims, last_dim(value->args[lanes]));
 }
 
 static Value *pack_beside_table(Packer *p, const Value *value, int k) {
