@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Operands of streamed contractions, made ready once instead of in every task.
+// Operands of streamed contractions, made ready once instead of for every block of rows.
 //
 //     J[n, m, h] = 0.18 * einsum(Q[n, h, d], K[m, h, d])    # K and V are inputs
 //     O[n, h, e] = einsum(W[n, m, h], V[m, e, h])
@@ -7,11 +7,12 @@
 //     J[n, m, h] = einsum(0.18 * Q, copy(K))                # K' in panels along m,
 //     O[n, h, e] = einsum(W, copy(V))                       # V' head by head, contiguous in e
 //
-// The operand that is streamed past gets a copy in the order that graph_layout then chooses, unless
-// it is the result of a contraction, which is written in that order. The factor goes to the
-// operand of the rows or to a copy of one that is no row, or to the result where that one is wide
-// or has to keep its bits (see value_factor_moves). An operand of the rows whose summed dim is not
-// contiguous, or whose rows are pages apart, is copied, too: by the task, for its own rows.
+// The operand that is streamed past gets a copy in the order that graph_layout then chooses, or
+// in that of the task where each makes its own (see fuse.c), unless it is the result of a
+// contraction, which is written in that order. The factor goes to the operand of the rows or to
+// a copy of one that is no row, or to the result where that one is wide or has to keep its bits
+// (see value_factor_moves). An operand of the rows whose summed dim is not contiguous, or whose
+// rows are pages apart, is copied, too: by the task, for its own rows.
 //
 // Contraction stages have operands of the type of their sums: einsums of halves become einsums of
 // their widened operands, rounded afterwards, which is what they mean.
@@ -184,8 +185,7 @@ static bool reads_table(const Packer *p, const Cluster *cluster, const Value *va
     DimId streamed = streamed_dim(cluster);
     return lanes != NEITHER && p->fuser->table[streamed] && dims_has(&value->dims, streamed) &&
            !value_adds_rows(value) && fuse_is_of_input(value->args[lanes]) &&
-           !is_half(value->args[lanes]) &&
-           !dims_has(&value->dims, last_dim(value->args[lanes]));
+           !is_half(value->args[lanes]) && !dims_has(&value->dims, last_dim(value->args[lanes]));
 }
 
 static Value *pack_beside_table(Packer *p, const Value *value, int k) {
