@@ -188,7 +188,7 @@ typedef struct {
     uint32_t stretches; // in all, with these seams; 0: it is a forward pass alone
     int64_t workspace;  // bytes; -1: too many, or there is no plan
 } MemoryTrial;
-typedef VEC(MemoryTrial) MemoryTrials; // by choice of seams, then by price
+typedef VEC(MemoryTrial) MemoryTrials; // by copies, then by choice of seams, then by price
 // The least saving found with which the workspace of an entry fits, for all of the targets, whose
 // code shares it. built: with its gradient, if any. trials: what was tried, added. false after
 // diagnostics.

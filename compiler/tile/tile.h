@@ -332,7 +332,7 @@ typedef struct {
     double seconds;    // of the kernel or of all, predicted for the machine's threads; 0: nobody
                        // asked
     int64_t scratch;   // bytes of a task of the kernel, likewise
-    const char *found; // where it was looked up; NULL: it was chosen here
+    const char *found; // where it was looked up, or what asks for it; NULL: it was chosen here
 } Schedule;
 typedef VEC(Schedule) ScheduleList;
 // What the numbers of a schedule mean, and what the cost model counts, which rates are fitted to:

@@ -113,6 +113,16 @@ def test_each_decision_is_right(tmp_path, decision, options):
     assert "none of the" not in told
 
 
+def test_copies_are_stored_whatever_they_take(tmp_path):
+    """Also those that tasks make by default, of more than 96 MiB."""
+    core, sizes = ROOT / "tests/bench/cores/multi_head.attn", ["-D", "n=64,m=16385", *D[2:]]
+    text = tmp_path / "schedules.txt"
+    text.write_text(text_of(of_program(core, BY_COST | {"copies": "once"}, sizes=sizes)))
+    taken = [attc_json("cost", core, *sizes, "--threads", 1, *options)["workspace_bytes"]
+             for options in (["--no-db"], ["--schedules", text])]
+    assert taken[0] == 0 and taken[1] >= 2 * 16385 * 12 * 64 * 4
+
+
 def test_decisions_make_other_kernels():
     made = [choice["schedule"] for choice in attc_json(
         "cost", CHAIN, "-D", "n=512", *D[2:], "--space", "--threads", 1, "--grad",

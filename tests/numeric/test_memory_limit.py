@@ -202,6 +202,15 @@ def test_large_copies_are_not_stored():
     assert dynamic["workspace_bytes"] >= 2 * 16385 * 12 * 64 * 4
 
 
+@pytest.mark.parametrize("threads", [1, 2])
+def test_memory_of_a_thread_is_bounded(threads):
+    """All that talking heads take beside arguments and results, at 16384 positions."""
+    figures = attc_json("cost", CORES / "talking_heads.attn", "-D",
+                        "n=16384,m=16384,h_k=16,h=16,h_v=16", f"--threads={threads}")
+    scratch = threads * max(kernel["scratch_bytes"] for kernel in figures["kernels"])
+    assert figures["workspace_bytes"] + scratch <= threads * (64 << 20)
+
+
 def test_bits_are_the_same(tmp_path):
     random = np.random.default_rng(3)
     sizes = {"X": (24, 16), "W": (4, 16, 40), "V": (4, 40, 16), "dY": (24, 16)}

@@ -25,9 +25,9 @@
 
 enum { FEW_ROWS = 4 }; // positions of all rows of a group, see space_fits; chosen
 
-// Bytes of a forward pass's copies that are stored unless something else is asked for. Tasks that
-// make their own take 5 to 15% longer and no memory: talking heads of 16 x 64 at 16384 positions
-// 55 MiB of scratch in place of that and 128 MiB; chosen.
+// Bytes of a forward pass's copies that are stored unless something else is asked for; chosen.
+// Tasks that make their own mostly take up to 15% longer: talking heads of 16 x 64 at 16384
+// positions 4%, with 55 MiB of scratch in place of 25 MiB and 128 MiB of copies.
 static const int64_t COPIES_MOST = (int64_t)96 << 20;
 
 // ---- the graph that is fused: what moves and results need lies in memory -----------------------
@@ -300,12 +300,12 @@ static bool is_streamed_user(const Fuser *fuser, const Value *source, const Valu
     return cluster->kind == GROUP_STREAM && dims_has(&source->dims, cluster->reduced.at[0]);
 }
 
-// Is it a copy for streamed groups alone, see pack.c?
+// Is it a copy along the streamed dim for streamed groups alone, see pack.c?
 static bool is_streamed_copy(const Fuser *fuser, const Value *value) {
-    bool streamed = value->op == OP_COPY && *fuser->users[value->id] && !fuser->result[value->id];
+    bool streamed = value->op == OP_COPY && fuser->owner[value->id] == CLUSTER_NONE &&
+                    *fuser->users[value->id] && !fuser->result[value->id];
     for (const Value **user = fuser->users[value->id]; *user && streamed; user++)
-        streamed = (*user)->op == OP_CONTRACT && fuser->owner[(*user)->id] != CLUSTER_INLINE &&
-                   is_streamed_user(fuser, value, *user);
+        streamed = (*user)->op == OP_CONTRACT && is_streamed_user(fuser, value, *user);
     return streamed;
 }
 
@@ -316,25 +316,23 @@ static bool has_known_size(const Fuser *fuser, const Value *value) {
     return known;
 }
 
-// Which copies are made by each task of the group that reads them: of the backward pass and of
-// extents that only the caller knows only if all are.
-static void find_copies_of_tasks(Fuser *fuser, CopyChoice choice) {
+// Copies become members of the groups that read them: all, or, by size, those of the forward pass
+// whose extents do not wait for the caller.
+static void leave_copies_to_tasks(Fuser *fuser, CopyChoice choice) {
+    ValueList left = {0};
     double bytes = 0;
-    for (uint32_t i = 0; i < fuser->graph->values.count; i++) {
-        const Value *value = fuser->graph->values.at[i];
-        if (fuser->live[i] && !value->made_for.backward && has_known_size(fuser, value) &&
-            is_streamed_copy(fuser, value))
-            bytes += fuse_bytes(value, fuser->extents);
+    for (uint32_t i = 0; i < fuser->graph->values.count && choice != COPIES_ONCE; i++) {
+        Value *value = fuser->graph->values.at[i];
+        bool may =
+            choice == COPIES_EACH || (!value->made_for.backward && has_known_size(fuser, value));
+        if (!may || !fuser->live[i] || !is_streamed_copy(fuser, value))
+            continue;
+        vec_push(fuser->arena, &left, value);
+        bytes += fuse_bytes(value, fuser->extents);
     }
-    bool large = choice == COPIES_BY_SIZE && bytes > (double)COPIES_MOST;
-    for (uint32_t i = 0; i < fuser->graph->values.count; i++) {
-        const Value *value = fuser->graph->values.at[i];
-        bool chosen = choice == COPIES_EACH ||
-                      (large && !value->made_for.backward && has_known_size(fuser, value));
-        if (chosen && fuser->live[i] && fuser->owner[i] == CLUSTER_NONE &&
-            is_streamed_copy(fuser, value))
-            fuser->owner[i] = CLUSTER_INLINE;
-    }
+    bool leaves = choice == COPIES_EACH || bytes > (double)COPIES_MOST;
+    for (uint32_t i = 0; i < left.count && leaves; i++)
+        fuser->owner[left.at[i]->id] = CLUSTER_INLINE;
 }
 
 // What streamed groups alone read along their streamed dim and is made of inputs and positions
@@ -559,7 +557,7 @@ Fusion *graph_fuse(const Graph *graph, const int64_t *extents, bool streams, Cop
     if (packed)
         open_fuser(&fuser, packed, streams);
     find_stream_sources(&fuser);
-    find_copies_of_tasks(&fuser, copies);
+    leave_copies_to_tasks(&fuser, copies);
     fuse_find_result_views(&fuser);
     ValueList order = order_values(&fuser);
     for (uint32_t i = 0; i < order.count; i++) {

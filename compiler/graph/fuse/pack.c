@@ -178,8 +178,8 @@ static Value *pack_product(Packer *p, const Cluster *cluster, const Value *value
     return copied(p, now, FOR_PRODUCTS);
 }
 
-// Rows of a table against those of the group: the table is read as it lies, if what is summed lies
-// side by side in it, which is too large to be copied, and the lanes are rows of the task, which
+// Rows of a table against those of the group: a table, which may be too large to be copied, is read
+// as it lies if what is summed lies side by side in it. The lanes are rows of the task then, which
 // copies them.
 static bool reads_table(const Packer *p, const Cluster *cluster, const Value *value, int lanes) {
     DimId streamed = streamed_dim(cluster);

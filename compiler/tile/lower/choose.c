@@ -28,7 +28,7 @@ static const double ABOUT = 1.015, FAR_LESS = 0.75;
 
 int64_t schedule_scratch_room(const Machine *machine) {
     int64_t share = SCRATCH_OF_ALL / machine->threads;
-    return share > TASK_MOST ? TASK_MOST : share > SCRATCH_OF_TASK ? share : SCRATCH_OF_TASK;
+    return clamp(share, SCRATCH_OF_TASK, TASK_MOST);
 }
 
 typedef struct {

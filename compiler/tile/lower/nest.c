@@ -186,12 +186,12 @@ static uint16_t make_home(Emission *e, Member *m, NodeList *run_into) {
 }
 
 bool nest_is_ahead(const Nest *nest, const NestStage *stage) {
-    DimSet by_row = 0;
-    for (TileDimId d = 0; d < nest->lower->kernel->dims.count; d++)
-        if (set_has(nest->rows & stage->box, d) && nest->steps[d] > 1)
-            by_row |= set_of(d);
-    bool sums = stage->level || stage->kind != NEST_COMPUTE; // of rows, perhaps
-    return sums ? !(stage->box & nest->rows) : !by_row;
+    bool of_arguments = stage->kind == NEST_COMPUTE && !stage->level; // of no sum over rows
+    DimSet by_row = stage->box & nest->rows;
+    for (TileDimId d = 0; d < nest->lower->kernel->dims.count && of_arguments; d++)
+        if (set_has(by_row, d) && nest->steps[d] == 1)
+            by_row &= ~set_of(d);
+    return !by_row;
 }
 
 // Is it of use in its run alone? What is wanted is, when nothing follows the nest and the run

@@ -54,9 +54,9 @@ static const char *const kind_names[] = {[SCHEDULE_NONE] = "none",
                                          [SCHEDULE_PROGRAM] = "program"};
 enum { N_KINDS = sizeof kind_names / sizeof *kind_names };
 
-// The decisions of a program, each one of some words. Texts that are older than the later ones lack
-// these, and have the first word.
-enum { WORDS_MAX = 3, PROGRAM_FIELDS = 5, FIRST_PROGRAM_FIELDS = 4 };
+// The decisions of a program, each one of some words. Texts from before the last one lack it, and
+// mean its first word.
+enum { WORDS_MAX = 3, PROGRAM_FIELDS = 5 };
 typedef struct {
     const char *name, *words[WORDS_MAX + 1];
 } WordField;
@@ -212,11 +212,8 @@ static int read_word(Reader *r, const json_t *object, const WordField *field) {
 }
 
 static void read_program(Reader *r, const json_t *object, Schedule *out) {
-    int v[PROGRAM_FIELDS] = {0}, count = PROGRAM_FIELDS;
-    while (count > FIRST_PROGRAM_FIELDS && !json_object_get(object, program_fields[count - 1].name))
-        count--;
-    if (count < PROGRAM_FIELDS && json_object_size(object) != (size_t)count + 1)
-        count = PROGRAM_FIELDS; // what should be there
+    bool older = json_object_size(object) == PROGRAM_FIELDS; // with the kind
+    int v[PROGRAM_FIELDS] = {0}, count = older ? PROGRAM_FIELDS - 1 : PROGRAM_FIELDS;
     read_fields(r, object, NULL, 0, (size_t)count + 1, NULL);
     for (int i = 0; i < count; i++)
         v[i] = read_word(r, object, &program_fields[i]);
