@@ -20,6 +20,8 @@ typedef struct {
 } Trains;
 Trains graph_trains(const Graph *graph);
 NameList graph_trained(const Graph *graph, Arena *arena); // the names of what it learns
+// Of what trains, the dim of examples: the first of data with dims. Else DIM_NONE.
+DimId graph_examples(const Graph *graph);
 
 // What a trained tensor begins with: VALUE, NORMAL, UNIFORM or TRUNCATED_NORMAL with its numbers.
 typedef struct {

@@ -61,6 +61,17 @@ Trains graph_trains(const Graph *graph) {
         arena_printf(graph->arena, "give it with -D %s=N", name), open->origin};
 }
 
+DimId graph_examples(const Graph *graph) {
+    if (graph_trains(graph).kind != TRAINS)
+        return DIM_NONE;
+    for (uint32_t i = 0; i < graph->inputs.count; i++) {
+        const Value *input = graph->inputs.at[i];
+        if (input->role == ROLE_DATA && input->dims.count)
+            return input->dims.at[0];
+    }
+    return DIM_NONE;
+}
+
 // ---- first values ------------------------------------------------------------------------------
 
 // Of the first dim, and of all others.

@@ -65,6 +65,8 @@ typedef struct {
     bool positions; // both
     double made;    // the largest volume that a contraction makes it with
     double volume;  // of all values with both dims
+    DimId side;     // the first of the dims that x is beside in its operand: rows of one table
+    double rows;    // positions of x that can be relied on
 } FusePair;
 typedef VEC(FusePair) FusePairs;
 // Opens a fuser as far as pairs are found with it: arena, graph and extents are given.

@@ -280,14 +280,15 @@ static DimId parts_dim(Rewrite *rewrite, int64_t count) {
     return dim;
 }
 
-// The sum of these over x, in parts of it.
+// The sum of these over x, in parts of it, each for the dims of tasks that are kept.
 static Value *sum_in_parts(Rewrite *rewrite, const Value *value, Value **wide, DimId x,
-                           int64_t count) {
+                           const DimList *kept, int64_t count) {
     Graph *graph = rewrite->to;
     DimId parts = parts_dim(rewrite, count);
+    DimList dims = dims_union(&value->dims, kept);
     Value *sum = value->op == OP_CONTRACT
-                     ? graph_einsum_parts(graph, wide, value->dims, x, parts)
-                     : graph_reduce_parts(graph, OP_SUM, wide[0], value->dims, x, parts);
+                     ? graph_einsum_parts(graph, wide, dims, x, parts)
+                     : graph_reduce_parts(graph, OP_SUM, wide[0], dims, x, parts);
     sum = graph_reduce(graph, OP_SUM, sum, value->dims);
     if (value->op == OP_CONTRACT && value->number != 1)
         sum = graph_map2(graph, OP_MUL, sum, graph_const(graph, value->number, sum->elem));
@@ -321,7 +322,7 @@ static Value *sum_over_rows(Rewrite *rewrite, const SweptPair *pair, const Value
         wide[k] = graph_cast(graph, rows[k], elem_work(value->elem));
     DimId x = sweep ? sweep->as_x : pair->x;
     int64_t parts = sweeps_parts(pair, value, read);
-    Value *sum = parts ? sum_in_parts(rewrite, value, wide, x, parts)
+    Value *sum = parts ? sum_in_parts(rewrite, value, wide, x, &pair->kept[value->id], parts)
                        : sum_in_turn(rewrite, pair, value, wide, x);
     return graph_cast(graph, sum, value->elem);
 }

@@ -23,10 +23,12 @@
 // feeds another. Why a set of wide values became no group is kept for each of them.
 #include "graph/fuse/fuse.h"
 
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
 enum { FEW_ROWS = 8 }; // positions of the rows' dim: fewer are not streamed for; chosen
+static const double MAY_BE_SHORTER = 16; // chosen
 // How large the wide values must be, against everything that is read and stored in any case: what
 // is reduced along the streamed dim before it is contracted, and what is summed along both dims,
 // costs several more sweeps when it is stored. (Sigmoid attention of 12 heads of 64 is faster
@@ -64,14 +66,41 @@ static bool is_of_positions(const Fuser *fuser, DimId dim) {
     return !fuser->learned[dim] || fuser->table[dim];
 }
 
-static void add_pair(const Fuser *fuser, FusePairs *pairs, DimId x, DimId y, double made) {
+// The first dim that comes from the operand of a contraction that x comes from, and not from the
+// other one.
+static DimId side_of(const Value *value, DimId x) {
+    bool second = !dims_has(&value->args[0]->dims, x);
+    DimId first = x;
+    for (uint32_t i = 0; i < value->dims.count; i++) {
+        DimId dim = value->dims.at[i];
+        if (dim < first && dims_has(&value->args[second]->dims, dim) &&
+            !dims_has(&value->args[!second]->dims, dim))
+            first = dim;
+    }
+    return first;
+}
+
+// A dim whose extent is known at run time only may turn out to be much shorter than planned: a
+// batch of 8 where 512 are planned for.
+static double rows_of(const Fuser *fuser, DimId x) {
+    bool known = fuser->graph->dims.at[x].extent != EXTENT_DYNAMIC;
+    return (double)fuser->extents[x] / (known ? 1 : MAY_BE_SHORTER);
+}
+
+static void add_pair(const Fuser *fuser, FusePairs *pairs, const Value *value, DimId x, DimId y) {
+    double made = (double)dims_volume(&value->dims, fuser->extents);
     for (uint32_t i = 0; i < pairs->count; i++)
         if (pairs->at[i].x == x && pairs->at[i].y == y) {
-            pairs->at[i].made = made > pairs->at[i].made ? made : pairs->at[i].made;
+            pairs->at[i].made = fmax(made, pairs->at[i].made);
             return;
         }
-    FusePair pair = {.x = x, .y = y, .made = made, .volume = volume_of_pair(fuser, x, y)};
-    pair.positions = is_of_positions(fuser, x) && is_of_positions(fuser, y);
+    FusePair pair = {.x = x,
+                     .y = y,
+                     .positions = is_of_positions(fuser, x) && is_of_positions(fuser, y),
+                     .made = made,
+                     .volume = volume_of_pair(fuser, x, y),
+                     .side = side_of(value, x),
+                     .rows = rows_of(fuser, x)};
     vec_push(fuser->arena, pairs, pair);
 }
 
@@ -107,17 +136,17 @@ static bool *given_dims(const Fuser *fuser) {
 
 static void collect_pairs(const Fuser *fuser, const bool *given, const Value *value,
                           FusePairs *pairs) {
-    double volume = (double)dims_volume(&value->dims, fuser->extents);
     for (uint32_t i = 0; i < value->dims.count; i++)
         for (uint32_t k = 0; k < value->dims.count; k++)
             if (fuser->extents[value->dims.at[i]] >= FEW_ROWS &&
                 fuse_makes_pair(value, value->dims.at[i], value->dims.at[k]) &&
                 is_streamable(fuser, given, value, value->dims.at[i]) &&
                 is_streamable(fuser, given, value, value->dims.at[k]))
-                add_pair(fuser, pairs, value->dims.at[i], value->dims.at[k], volume);
+                add_pair(fuser, pairs, value, value->dims.at[i], value->dims.at[k]);
 }
 
-// First positions against positions (queries against memory, and not heads against memory).
+// First positions against positions (queries against memory, and not heads against memory). Of dims
+// that the same operand has, as a batch of sequences against a vocabulary, the longest is the rows.
 static int better_first(const void *a, const void *b) {
     const FusePair *p = a, *q = b;
     if (p->positions != q->positions)
@@ -126,6 +155,10 @@ static int better_first(const void *a, const void *b) {
         return p->made < q->made ? 1 : -1;
     if (p->volume != q->volume)
         return p->volume < q->volume ? 1 : -1;
+    if (p->side != q->side)
+        return p->side - q->side;
+    if (p->rows != q->rows)
+        return p->rows < q->rows ? 1 : -1;
     return p->x != q->x ? p->x - q->x : p->y - q->y;
 }
 
@@ -389,8 +422,8 @@ static bool is_worth_streaming(Search *s, const Component *c) {
         double volume = (double)dims_volume(&value->dims, fuser->extents);
         if (s->standing[value->id] == WIDE && !value_is_shift(value))
             wide = volume > wide ? volume : wide;
-        else if (s->standing[value->id] == REDUCED)
-            others += volume;
+        else if (s->standing[value->id] == REDUCED) // one part of it: the others are for threads
+            others += volume / (double)(value_in_parts(value) ? fuser->extents[value->dim2] : 1);
         for (uint32_t k = 0; k < value->n_args; k++) {
             const Value *arg = value->args[k];
             if (arg->op == OP_COPY) // made for this kernel by a round before

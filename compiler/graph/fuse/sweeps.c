@@ -348,12 +348,15 @@ static void choose_rows(const Graph *graph, SweptPair *a, SweptPair *b) {
 
 // ---- sums over the rows of a sweep in parts of them --------------------------------------------
 
-// Rows of a part: fewer would be summed up for less time than writing the sums takes. Bytes that
+// Rows of a part, in all of its batch: fewer would be summed up for less time than writing the sums
+// takes; and at each position of the batch, for blocks of the contractions. Bytes that
 // the parts of all sums of a set may take, and those that they may take for more tasks than two.
 // All chosen, not measured; that parts as such are faster than a second sweep was (12 heads of 64,
 // 512 and 2048 rows, one thread: 38.7 -> 24.8 ms and 626 -> 402 ms).
-enum { ROWS_OF_PART = 128 };
+enum { ROWS_OF_PART = 128, ROWS_OF_BLOCK = 32 };
 static const double PARTS_BYTES = 256 << 20, FEW_PARTS_BYTES = 64 << 20;
+// And of one sum, for each position of a batch that it goes over.
+static const double KEPT_BYTES = 1 << 20;
 // Tasks that add up in turn take longer than parts (the same heads, mixed, 2048 rows, two threads:
 // 445 for 301 ms). They are worth it where one of so many threads would have a part; chosen.
 static const double IN_TURN = 2;
@@ -384,27 +387,55 @@ bool sweeps_in_turn(const SweptPair *pair, const Value *value, WideRead read) {
            pair->sums[pair->set[read.value->id]].in_turn;
 }
 
-static RowSums sums_of_set(const SweptPair *pair, uint32_t set, const int64_t *extents) {
+// What all wide values of a set have besides the pair: tasks for each of it.
+static DimList batch_of_set(const SweptPair *pair, uint32_t set) {
+    const ValueList *of = &pair->of[set];
+    DimList batch = of->at[0]->dims, own = {2, {pair->x, pair->y}};
+    for (uint32_t i = 0; i < of->count; i++)
+        if (pair->wide[of->at[i]->id] && pair->set[of->at[i]->id] == set)
+            batch = dims_intersect(&batch, &of->at[i]->dims);
+    return dims_minus(&batch, &own);
+}
+
+static double sum_bytes(const Value *value, const DimList *dims, const int64_t *extents) {
+    return (double)dims_volume(dims, extents) * (double)elem_bytes(elem_work(value->elem));
+}
+
+// A sum over the batch and what is streamed as well (of matrices that mix heads) is one for each of
+// the batch first, where that is little. Others are as large as an operand, and contractions sum
+// them over heads that share it.
+static DimList kept_of_batch(const Value *value, DimId y, const DimList *batch,
+                             const int64_t *extents) {
+    DimList kept = dims_minus(batch, &value->dims), all = dims_union(&value->dims, &kept);
+    bool fits = value->dims.count + kept.count < DIMS_MAX; // and that of the parts
+    fits = fits && sum_bytes(value, &all, extents) <= KEPT_BYTES;
+    return fits && !dims_has(&value->dims, y) ? kept : (DimList){0};
+}
+
+static RowSums sums_of_set(SweptPair *pair, uint32_t set, const int64_t *extents) {
     const ValueList *of = &pair->of[set];
     RowSums sums = {0};
     bool fits = true;
-    DimList batch = of->at[0]->dims, own = {2, {pair->x, pair->y}};
+    DimList batch = batch_of_set(pair, set), tasks = batch;
     for (uint32_t i = 0; i < of->count; i++) {
         const Value *value = of->at[i];
-        bool wide = pair->wide[value->id];
-        if (wide && pair->set[value->id] == set)
-            batch = dims_intersect(&batch, &value->dims);
-        WideRead read = wide ? (WideRead){0} : reads_set(pair, value, set);
+        WideRead read = pair->wide[value->id] ? (WideRead){0} : reads_set(pair, value, set);
         if (!read.value || !value_is_reduction(value) || dims_has(&value->dims, read.x))
             continue;
-        fits = fits && (!dims_has(&value->dims, read.y) || can_add_to(pair, value, read));
+        DimList all = value->dims;
+        if (can_add_to(pair, value, read)) {
+            pair->kept[value->id] = kept_of_batch(value, read.y, &batch, extents);
+            all = dims_union(&all, &pair->kept[value->id]);
+            tasks = dims_intersect(&tasks, &all);
+        } else {
+            fits = fits && !dims_has(&value->dims, read.y);
+        }
         ShiftedSum shifted;
         sums.small |= value_is_shifted_sum(value, &shifted);
-        sums.bytes +=
-            (double)dims_volume(&value->dims, extents) * (double)elem_bytes(elem_work(value->elem));
+        sums.bytes += sum_bytes(value, &all, extents);
     }
-    batch = dims_minus(&batch, &own);
-    sums.tasks = dims_volume(&batch, extents);
+    sums.tasks = dims_volume(&tasks, extents);
+    sums.batch = dims_volume(&batch, extents) / sums.tasks;
     sums.bytes = fits ? sums.bytes : 0;
     return sums;
 }
@@ -412,7 +443,8 @@ static RowSums sums_of_set(const SweptPair *pair, uint32_t set, const int64_t *e
 // As many as make a task for each thread of the plan, if a part has enough rows.
 static int64_t wanted_parts(const SweptPair *pair, const RowSums *sums, const int64_t *extents,
                             int64_t threads) {
-    int64_t limit = extents[pair->x] / ROWS_OF_PART;
+    int64_t rows = ceil_div(ROWS_OF_PART, sums->batch);
+    int64_t limit = extents[pair->x] / (rows > ROWS_OF_BLOCK ? rows : ROWS_OF_BLOCK);
     int64_t wanted = ceil_div(threads, sums->tasks > 1 ? sums->tasks : 1);
     return wanted < limit ? wanted : limit > 1 ? limit : 1;
 }
@@ -493,6 +525,7 @@ static SweptPair open_pair(const Graph *graph, const FusePair *pair, bool *wide,
     swept.phases = arena_array(arena, uint32_t, count);
     swept.stored = arena_array(arena, bool, count);
     swept.sums = arena_array(arena, RowSums, count);
+    swept.kept = arena_array(arena, DimList, count);
     return swept;
 }
 

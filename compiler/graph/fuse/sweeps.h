@@ -13,6 +13,7 @@ enum { FEW_PHASES = 2 };
 typedef struct {
     double bytes;  // of one part; 0: nothing, or not all can be in parts
     int64_t tasks; // of one part
+    int64_t batch; // positions that such a task has, for each of its rows
     int64_t parts; // chosen; 0: in turn or in another sweep
     bool in_turn;
     int64_t small; // of shifted sums: they are short, and for each row they would be quadratic
@@ -27,6 +28,7 @@ typedef struct {
     ValueList *of;    // by set: its members and the live values that read one, in order of id
     bool *twice;      // by set: its values are needed for more than what is reduced over y
     RowSums *sums;    // by set
+    DimList *kept;    // by value id, of a sum in parts: dims of tasks that each part has besides
     uint32_t *phases; // by set: in how many it is computed
     uint32_t *phase;  // by value id, of what is computed in a sweep: how many come before it
     bool *stored;     // by value id: other sweeps read it instead of computing it again

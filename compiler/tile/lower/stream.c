@@ -24,7 +24,7 @@
 //
 // Tasks are pieces of the rows, dims that every member has. Rows are worked off in blocks along the
 // one that contractions have in one operand only; of the others a task has one position, or all of
-// them if they are rows of contractions, too.
+// them where they are few and read the same of the streamed dim.
 //
 // Source: Dao et al. 2022 (FlashAttention) for one loop; the others are the same with what mixing
 // of heads after the softmax forbids left out.
@@ -83,7 +83,22 @@ static TileDimId block_dim_of(const Lowering *lower) {
                            : choose_block_dim(lower, lower_dim_set(lower, &lower->group->rows));
 }
 
-// Queries of one key head, not a batch.
+// Does a contraction have the same positions along the streamed dim for all of this one? Queries of
+// one key head, not a batch.
+static bool shares_streamed(const Lowering *lower, TileDimId dim, TileDimId streamed) {
+    for (uint32_t i = 0; i < lower->group->members.count; i++) {
+        const Value *value = lower->group->members.at[i];
+        if (value->op != OP_CONTRACT || value->n_args != 2)
+            continue;
+        DimSet a = lower_dim_set(lower, &value->args[0]->dims);
+        DimSet b = lower_dim_set(lower, &value->args[1]->dims);
+        if ((set_has(a & ~b, dim) && set_has(b, streamed)) ||
+            (set_has(b & ~a, dim) && set_has(a, streamed)))
+            return true;
+    }
+    return false;
+}
+
 static bool is_few(const Lowering *lower, TileDimId dim) {
     enum { FEW = 16 }; // positions; chosen
     int64_t extent = lower->kernel->dims.at[dim].extent;
@@ -160,7 +175,8 @@ static void open_nest(Stream *s) {
         if (d == nest->block_dim)
             nest->steps[d] = rows < typical ? rows : typical;
         else
-            nest->steps[d] = rows_worth(lower, d) > 0 && is_few(lower, d) ? typical : 1;
+            nest->steps[d] =
+                is_few(lower, d) && shares_streamed(lower, d, s->streamed) ? typical : 1;
     }
     if (lower_cut_dim(lower) != TILE_DIM_NONE) {
         TileDimId part = lower->dim_of[lower->group->parts];
