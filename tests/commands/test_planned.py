@@ -117,3 +117,32 @@ def test_too_many_sizes_are_told(tmp_path):
     options = ["build", "-", "--dynamic", sizes, "-o", tmp_path / "rows.so"]
     _, err = attc(*options, stdin=ROWS, status=1)
     assert "--dynamic: more than 16 combinations of sizes" in err
+
+
+LOSS = """dim d = 64, f = 80
+def Loss(X[b, n, d], param P[d, f]):
+    return sum(einsum(X, P -> [b, n, f]) ** 2, reduced_dim=(b, n, f))
+"""
+
+
+def test_examples_that_nobody_tells_of_are_a_few():
+    n = ["-D", "n=64", "--grad"]
+    few = tile(*n, source=LOSS)
+    assert few == tile(*n, "--dynamic=b=8", source=LOSS) != tile(*n, "--dynamic=b=512", source=LOSS)
+
+
+def test_between_two_positions_that_data_tell_lies_half_of_what_there_is(tmp_path):
+    attention = tmp_path / "attention.attn"
+    attention.write_text("""dim n = 512, m = 512, h = 4, k = 32
+def All(Q[n, h, k], K[m, h, k], V[m, h, k]):
+    W[n, m, h] = softmax(einsum(Q, K -> [n, m, h]), reduced_dim=m)
+    return einsum(W, V -> [n, h, k])
+def Seen(Q[n, h, k], K[m, h, k], V[m, h, k], word[m]: i32):
+    L[n, m, h] = where(word[m] >= 0, einsum(Q, K -> [n, m, h]), -inf)
+    return einsum(softmax(L, reduced_dim=m), V -> [n, h, k])
+""")
+    every, seen = [
+        max(kernel["predicted_seconds"]
+            for kernel in attc_json("cost", attention, "--entry", entry)["kernels"])
+        for entry in ("All", "Seen")]
+    assert 0.4 * every < seen < 0.8 * every

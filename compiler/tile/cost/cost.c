@@ -79,7 +79,25 @@ static void make_buffer(Walk *w, uint16_t at) {
     w->seconds += cycles * machine_cycle(w->machine);
 }
 
-static double bound_position(const Walk *w, const Node *range, int32_t at) {
+// A position that is loaded is one of the middle; where two are that a range lies between, the
+// range has half of what it may have.
+static const double BETWEEN_TWO = 0.25; // of it, to each side
+
+enum { NO_LOAD = -1 };
+// The buffer of the first position that a bound loads; NO_LOAD: it loads none.
+static int loaded_by(const Node *range, int32_t at) {
+    if (at < 0)
+        return NO_LOAD;
+    const Bound *bound = &range->bounds.at[at];
+    bool two = bound->kind == BOUND_MIN || bound->kind == BOUND_MAX || bound->kind == BOUND_ADD;
+    if (bound->kind == BOUND_LOAD)
+        return bound->load.buffer;
+    int first = two || bound->kind == BOUND_ROUND ? loaded_by(range, bound->args[0]) : NO_LOAD;
+    return first == NO_LOAD && two ? loaded_by(range, bound->args[1]) : first;
+}
+
+// loaded: where a position that is loaded lies, from 0 to 1.
+static double bound_position(const Walk *w, const Node *range, int32_t at, double loaded) {
     const Bound *bound = &range->bounds.at[at];
     double number = (double)bound->number, a, b;
     switch (bound->kind) {
@@ -95,17 +113,17 @@ static double bound_position(const Walk *w, const Node *range, int32_t at) {
         a = (w->low[bound->dim] + number) * (double)w->extents[range->dim];
         return a / (double)w->extents[bound->dim];
     case BOUND_LOAD:
-        return w->low[range->dim] + w->length[range->dim] / 2 + number;
+        return w->low[range->dim] + w->length[range->dim] * loaded + number;
     case BOUND_MIN:
     case BOUND_MAX:
     case BOUND_ADD:
-        a = bound_position(w, range, bound->args[0]);
-        b = bound_position(w, range, bound->args[1]);
+        a = bound_position(w, range, bound->args[0], loaded);
+        b = bound_position(w, range, bound->args[1], loaded);
         return bound->kind == BOUND_MIN   ? fmin(a, b)
                : bound->kind == BOUND_MAX ? fmax(a, b)
                                           : a + b;
     case BOUND_ROUND: // on average half a multiple further down
-        return bound_position(w, range, bound->args[0]) - (number - 1) / 2;
+        return bound_position(w, range, bound->args[0], loaded) - (number - 1) / 2;
     }
     return 0;
 }
@@ -115,10 +133,12 @@ static void walk_nodes(Walk *w, const NodeList *body);
 static void walk_range(Walk *w, const Node *node) {
     double low = w->low[node->dim], length = w->length[node->dim];
     double from = low, to = low + length;
+    int first = loaded_by(node, node->lo), end = loaded_by(node, node->hi);
+    double aside = first != NO_LOAD && end != NO_LOAD && first != end ? BETWEEN_TWO : 0;
     if (node->lo >= 0)
-        from = fmax(from, bound_position(w, node, node->lo));
+        from = fmax(from, bound_position(w, node, node->lo, 0.5 - aside));
     if (node->hi >= 0)
-        to = fmin(to, bound_position(w, node, node->hi));
+        to = fmin(to, bound_position(w, node, node->hi, 0.5 + aside));
     bool known = w->known[node->dim];
     w->low[node->dim] = from;
     w->length[node->dim] = fmax(to - from, 0);
