@@ -101,7 +101,7 @@ void att_memory_free(AttMemory *memory) {
     att_block_free(&memory->turns);
 }
 
-static AttStatus run_tasks(AttContext *ctx, AttTaskFn fn, void *arg, int64_t tasks, int64_t at_once,
+static AttStatus run_tasks(AttContext *ctx, AttTaskFn fn, void *arg, int64_t tasks, bool in_turn,
                            size_t scratch_bytes) {
     if (!ctx)
         return ATT_ARGUMENT;
@@ -111,7 +111,7 @@ static AttStatus run_tasks(AttContext *ctx, AttTaskFn fn, void *arg, int64_t tas
     AttStatus status = att_context_enter(ctx, &outermost);
     if (status)
         return status;
-    if (tasks && !att_pool_run(ctx->pool, fn, arg, tasks, at_once, scratch_bytes))
+    if (tasks && !att_pool_run(ctx->pool, fn, arg, tasks, in_turn, scratch_bytes))
         status =
             att_fail(ctx, ATT_MEMORY, "out of memory: %zu bytes of scratch memory", scratch_bytes);
     att_context_leave(ctx, outermost);
@@ -120,12 +120,12 @@ static AttStatus run_tasks(AttContext *ctx, AttTaskFn fn, void *arg, int64_t tas
 
 AttStatus att_parallel(AttContext *ctx, AttTaskFn fn, void *arg, int64_t tasks,
                        size_t scratch_bytes) {
-    return run_tasks(ctx, fn, arg, tasks, ATT_TASKS_AT_ONCE, scratch_bytes);
+    return run_tasks(ctx, fn, arg, tasks, false, scratch_bytes);
 }
 
 AttStatus att_context_in_turn(AttContext *ctx, AttTaskFn fn, void *arg, int64_t tasks,
                               size_t scratch_bytes) {
-    return run_tasks(ctx, fn, arg, tasks, 1, scratch_bytes);
+    return run_tasks(ctx, fn, arg, tasks, true, scratch_bytes);
 }
 
 const char *att_context_missing(const AttContext *ctx, int level) {

@@ -70,10 +70,10 @@ int att_pool_threads(const AttPool *pool);
 // Is the calling thread one of those that the pool started?
 bool att_pool_is_worker(const AttPool *pool);
 // Of one caller at a time, or of a task of the job that runs. false when the caller's scratch
-// cannot be had; then no task has run. Threads take tasks in their order, so many at once at most.
-bool att_pool_run(AttPool *pool, AttTaskFn fn, void *arg, int64_t tasks, int64_t at_once,
+// cannot be had; then no task has run. in_turn: tasks wait for those before them, and are taken one
+// by one in their order.
+bool att_pool_run(AttPool *pool, AttTaskFn fn, void *arg, int64_t tasks, bool in_turn,
                   size_t scratch_bytes);
-enum { ATT_TASKS_AT_ONCE = 256 }; // that is fine where tasks do not wait for each other
 // Tells the processor that a loop waits.
 static inline void att_relax(void) {
 #if defined(__x86_64__)

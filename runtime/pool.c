@@ -25,7 +25,7 @@
 #include "arguments.h"
 #include "internal.h"
 
-enum { SPIN_NANOSECONDS = 40000, CHUNKS_PER_THREAD = 32 };
+enum { SPIN_NANOSECONDS = 40000, CHUNKS_PER_THREAD = 32, CHUNK_MAX = 256 };
 
 static const uint64_t GATE_INSIDE = 0xFFFF;
 static const uint64_t GATE_OPEN = (uint64_t)1 << 16;
@@ -43,6 +43,7 @@ typedef struct {
     AttTaskFn fn;
     void *arg;
     int64_t tasks, chunk;
+    bool backward; // the last task first
     size_t scratch_bytes;
 } Job;
 
@@ -63,7 +64,9 @@ struct AttPool {
 };
 
 // Tasks in chunks until none is left. A chunk is at most 1/32 of a thread's share, so that the last
-// ones are short, and small tasks do not all fight for the counter.
+// ones are short, and small tasks do not all fight for the counter. The last task comes first where
+// tasks may have any order: later rows of causal attention see more, and what takes longest should
+// not be what one thread has left in the end.
 static void work(AttPool *pool, void *scratch) {
     const Job *job = &pool->job;
     for (;;) {
@@ -72,7 +75,7 @@ static void work(AttPool *pool, void *scratch) {
             return;
         int64_t end = job->tasks - begin < job->chunk ? job->tasks : begin + job->chunk;
         for (int64_t task = begin; task < end; task++)
-            job->fn(job->arg, scratch, task);
+            job->fn(job->arg, scratch, job->backward ? job->tasks - 1 - task : task);
     }
 }
 
@@ -202,11 +205,13 @@ bool att_pool_is_worker(const AttPool *pool) {
     return false;
 }
 
-bool att_pool_run(AttPool *pool, AttTaskFn fn, void *arg, int64_t tasks, int64_t at_once,
+bool att_pool_run(AttPool *pool, AttTaskFn fn, void *arg, int64_t tasks, bool in_turn,
                   size_t scratch_bytes) {
     int64_t chunk = tasks / ((int64_t)pool->threads * CHUNKS_PER_THREAD);
-    chunk = chunk < 1 ? 1 : chunk > at_once ? at_once : chunk;
-    Job job = {fn, arg, tasks, chunk, scratch_bytes};
+    int64_t most = in_turn ? 1 : CHUNK_MAX;
+    chunk = chunk < 1 ? 1 : chunk > most ? most : chunk;
+    bool alone = pool->threads == 1 || tasks == 1;
+    Job job = {fn, arg, tasks, chunk, !alone && !in_turn, scratch_bytes};
     if (pool->running)
         return run_in_place(&job);
     Worker *caller = &pool->workers[0];
@@ -215,7 +220,6 @@ bool att_pool_run(AttPool *pool, AttTaskFn fn, void *arg, int64_t tasks, int64_t
     pool->job = job;
     pool->running = true;
     atomic_store_explicit(&pool->next, 0, memory_order_relaxed);
-    bool alone = pool->threads == 1 || tasks == 1;
     if (!alone)
         open_gate(pool, GATE_OPEN);
     work(pool, caller->scratch.at);

@@ -127,8 +127,9 @@ static const Option table[] = {
      "the rows of a task and the piece of the streamed dim (default: the cheapest)"},
     {"memory-limit", KEY_MEMORY_LIMIT, "BYTES", 3, KERNELS, KEY_MEMORY_LIMIT,
      "bytes of workspace (200000, 64M, 1GiB) that are not exceeded where each dim whose extent is "
-     "known at run time only is 512, longer ones take more: for --grad more is computed again, and "
-     "tasks copy what they read past, as far as it has to be; what does not fit is an error"},
+     "known at run time only is as planned for, longer ones take more: for --grad more is computed "
+     "again, and tasks copy what they read past, as far as it has to be; what does not fit is an "
+     "error"},
     {"no-materialize", KEY_NO_MATERIALIZE, NULL, 3, KERNELS, 0,
      "fail when a value over pairs of positions would be stored"},
     {"target", KEY_TARGET, "NAME", 3, OF_THIS_MACHINE, KEY_TARGET,

@@ -20,8 +20,9 @@ typedef struct {
 } Trains;
 Trains graph_trains(const Graph *graph);
 NameList graph_trained(const Graph *graph, Arena *arena); // the names of what it learns
-// Of what trains, the dim of examples: the first of data with dims. Else DIM_NONE.
-DimId graph_examples(const Graph *graph);
+// Of what trains on sequences, the dim of examples: the first of data with dims. DIM_NONE: examples
+// are single vectors or numbers, or meet each other (a dim is like theirs), or nothing is trained.
+DimId graph_batch(const Graph *graph);
 
 // What a trained tensor begins with: VALUE, NORMAL, UNIFORM or TRUNCATED_NORMAL with its numbers.
 typedef struct {

@@ -61,15 +61,31 @@ Trains graph_trains(const Graph *graph) {
         arena_printf(graph->arena, "give it with -D %s=N", name), open->origin};
 }
 
-DimId graph_examples(const Graph *graph) {
+static bool is_alike(const Graph *graph, DimId dim) {
+    for (uint32_t d = 0; d < graph->dims.count; d++)
+        if (d != dim && graph->dims.at[d].like == graph->dims.at[dim].like)
+            return true;
+    return false;
+}
+
+// Has each example several ids, or several vectors?
+static bool has_sequences(const Value *input) {
+    return input->dims.count > (elem_is_float(input->elem) ? 2 : 1);
+}
+
+DimId graph_batch(const Graph *graph) {
     if (graph_trains(graph).kind != TRAINS)
         return DIM_NONE;
+    DimId batch = DIM_NONE;
+    bool sequences = false;
     for (uint32_t i = 0; i < graph->inputs.count; i++) {
         const Value *input = graph->inputs.at[i];
-        if (input->role == ROLE_DATA && input->dims.count)
-            return input->dims.at[0];
+        if (input->role != ROLE_DATA || !input->dims.count)
+            continue;
+        batch = batch == DIM_NONE ? input->dims.at[0] : batch;
+        sequences |= dims_has(&input->dims, batch) && has_sequences(input);
     }
-    return DIM_NONE;
+    return sequences && !is_alike(graph, batch) ? batch : DIM_NONE;
 }
 
 // ---- first values ------------------------------------------------------------------------------

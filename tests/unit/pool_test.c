@@ -45,6 +45,34 @@ static void run_counted(AttContext *ctx, int64_t tasks, size_t scratch_bytes) {
     free(count.done);
 }
 
+typedef struct {
+    atomic_int begun;
+    int place[12]; // by task: how many had begun before it
+} Order;
+
+static void note_place(void *arg, void *scratch, int64_t task) {
+    (void)scratch;
+    Order *order = arg;
+    order->place[task] = atomic_fetch_add(&order->begun, 1);
+}
+
+// Where tasks do not wait for each other the last one is taken first, else the first one. A thread
+// may be late with one task.
+static void from_the_last_on(void **state) {
+    (void)state;
+    enum { THREADS = 2, TASKS = 12 };
+    AttContext *ctx = att_context_new(THREADS);
+    assert_non_null(ctx);
+    for (int round = 0; round < 100; round++) {
+        Order any = {0}, in_turn = {0};
+        assert_int_equal(att_parallel(ctx, note_place, &any, TASKS, 0), ATT_OK);
+        assert_int_equal(att_context_in_turn(ctx, note_place, &in_turn, TASKS, 0), ATT_OK);
+        assert_true(any.place[0] >= TASKS - THREADS && any.place[TASKS - 1] < THREADS);
+        assert_true(in_turn.place[0] < THREADS && in_turn.place[TASKS - 1] >= TASKS - THREADS);
+    }
+    att_context_free(ctx);
+}
+
 static void every_task_once(void **state) {
     static const int threads[] = {1, 2, 3, 8, 33};
     static const int64_t tasks[] = {0, 1, 2, 3, 7, 64, 1000, 100003};
@@ -395,6 +423,7 @@ static void default_threads(void **state) {
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(every_task_once),
+        cmocka_unit_test(from_the_last_on),
         cmocka_unit_test(jobs_without_pause),
         cmocka_unit_test(jobs_with_pauses),
         cmocka_unit_test(nested_jobs),

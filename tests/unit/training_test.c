@@ -50,22 +50,46 @@ static int64_t planned(const Graph *graph, Session *session, const char *name) {
     return dim_planned(&graph->dims.at[graph_find_dim(graph, names_find(session->names, name))]);
 }
 
-// Examples that nobody tells of are planned for as few; all else is as in a library.
-static void test_examples(void **state) {
+// Sequences that nobody tells of are planned for as a few; all else is as in a library.
+static void test_batch(void **state) {
     const Graph *loss = passes_build(
         *state, "dim d = 4\n"
                 "def Loss(scale[], X[b, n, d], Y[n]):\n"
                 "    param w[d]\n"
                 "    return scale * sum(sum(X * w, reduced_dim=d) * Y, reduced_dim=(b, n))\n");
-    assert_int_equal(graph_examples(loss), input_named(loss, "X")->dims.at[0]);
+    assert_int_equal(graph_batch(loss), input_named(loss, "X")->dims.at[0]);
     assert_int_equal(planned(loss, *state, "b"), 8);
     assert_int_equal(planned(loss, *state, "n"), 512);
-    const Graph *rows = passes_build(*state, "dim d = 4\n"
-                                             "def Rows(X[b, n, d]):\n"
-                                             "    param w[d]\n"
-                                             "    return sum(X * w, reduced_dim=d)\n");
-    assert_int_equal(graph_examples(rows), DIM_NONE);
-    assert_int_equal(planned(rows, *state, "b"), 512);
+    const Graph *ids = passes_build(*state, "dim v = 9\n"
+                                            "def Loss(tokens[b, n]: i32, param E[v]):\n"
+                                            "    return sum(gather(E, tokens, dim=v), "
+                                            "reduced_dim=(b, n))\n");
+    assert_int_equal(planned(ids, *state, "b"), 8);
+}
+
+static void assert_no_batch(Session *session, const char *text, const char *dim) {
+    const Graph *graph = passes_build(session, text);
+    assert_int_equal(graph_batch(graph), DIM_NONE);
+    assert_int_equal(planned(graph, session, dim), 512);
+}
+
+static void test_no_batch(void **state) {
+    assert_no_batch(*state,
+                    "dim d = 4\n"
+                    "def Rows(X[b, n, d], param w[d]):\n"
+                    "    return sum(X * w, reduced_dim=d)\n",
+                    "b");
+    assert_no_batch(*state,
+                    "dim d = 4\n"
+                    "def Vectors(X[b, d], param w[d]):\n"
+                    "    return sum(X * w, reduced_dim=(b, d))\n",
+                    "b");
+    assert_no_batch(*state,
+                    "dim d = 4\n"
+                    "def Pairs(X[b, n, d], param w[d]):\n"
+                    "    Y[b, n] = sum(X * w, reduced_dim=d)\n"
+                    "    return sum(Y[b, n] * Y[b', n], reduced_dim=(b, b', n))\n",
+                    "b");
 }
 
 static void test_no_loss(void **state) {
@@ -148,7 +172,8 @@ static void test_ids_below(void **state) {
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup_teardown(test_trains, setup, teardown),
-        cmocka_unit_test_setup_teardown(test_examples, setup, teardown),
+        cmocka_unit_test_setup_teardown(test_batch, setup, teardown),
+        cmocka_unit_test_setup_teardown(test_no_batch, setup, teardown),
         cmocka_unit_test_setup_teardown(test_no_loss, setup, teardown),
         cmocka_unit_test_setup_teardown(test_what_is_in_the_way, setup, teardown),
         cmocka_unit_test_setup_teardown(test_first_values, setup, teardown),

@@ -28,7 +28,8 @@
 #include <string.h>
 
 enum { FEW_ROWS = 8 }; // positions of the rows' dim: fewer are not streamed for; chosen
-static const double MAY_BE_SHORTER = 16; // chosen
+// A dim whose extent nobody tells may be much shorter than what it is planned for; chosen.
+static const double MAY_BE_SHORTER = 16;
 // How large the wide values must be, against everything that is read and stored in any case: what
 // is reduced along the streamed dim before it is contracted, and what is summed along both dims,
 // costs several more sweeps when it is stored. (Sigmoid attention of 12 heads of 64 is faster
@@ -80,11 +81,11 @@ static DimId side_of(const Value *value, DimId x) {
     return first;
 }
 
-// A dim whose extent is known at run time only may turn out to be much shorter than planned: a
-// batch of 8 where 512 are planned for.
+// Positions of x that can be relied on.
 static double rows_of(const Fuser *fuser, DimId x) {
-    bool known = fuser->graph->dims.at[x].extent != EXTENT_DYNAMIC;
-    return (double)fuser->extents[x] / (known ? 1 : MAY_BE_SHORTER);
+    const Dim *dim = &fuser->graph->dims.at[x];
+    bool told = dim->extent != EXTENT_DYNAMIC || dim->planned;
+    return (double)fuser->extents[x] / (told ? 1 : MAY_BE_SHORTER);
 }
 
 static void add_pair(const Fuser *fuser, FusePairs *pairs, const Value *value, DimId x, DimId y) {
@@ -146,7 +147,8 @@ static void collect_pairs(const Fuser *fuser, const bool *given, const Value *va
 }
 
 // First positions against positions (queries against memory, and not heads against memory). Of dims
-// that the same operand has, as a batch of sequences against a vocabulary, the longest is the rows.
+// that the same operand has, as a batch of sequences against a vocabulary, the longest is the rows,
+// and of equal ones the inner one.
 static int better_first(const void *a, const void *b) {
     const FusePair *p = a, *q = b;
     if (p->positions != q->positions)
@@ -159,7 +161,7 @@ static int better_first(const void *a, const void *b) {
         return p->side - q->side;
     if (p->rows != q->rows)
         return p->rows < q->rows ? 1 : -1;
-    return p->x != q->x ? p->x - q->x : p->y - q->y;
+    return p->x != q->x ? q->x - p->x : p->y - q->y;
 }
 
 void fuse_note_dims(Fuser *fuser) {

@@ -1,36 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-// Which wide values are needed for more than what is reduced along the streamed dim, in how many
-// phases, and in how many parts what tasks sum up over their rows is. See recompute.c.
+// Which wide values are needed for more than what is reduced along the streamed dim, and in how
+// many phases. See recompute.c.
 #include "graph/fuse/sweeps.h"
 
 // ---- which pairs -------------------------------------------------------------------------------
-
-WideRead sweeps_read(const SweptPair *pair, const Value *arg) {
-    if (pair->wide[arg->id])
-        return (WideRead){arg, pair->x, pair->y};
-    if (arg->op != OP_RENAME || !pair->wide[arg->args[0]->id])
-        return (WideRead){NULL, DIM_NONE, DIM_NONE};
-    return (WideRead){arg->args[0], dimmap_get(arg->renames, pair->x),
-                      dimmap_get(arg->renames, pair->y)};
-}
-
-WideRead sweeps_reads_twice(const SweptPair *pair, const Value *value) {
-    WideRead all = {NULL, DIM_NONE, DIM_NONE}, none = all;
-    for (uint32_t k = 0; k < value->n_args; k++) {
-        WideRead read = sweeps_read(pair, value->args[k]);
-        if (!read.value)
-            continue;
-        if (!pair->twice[pair->set[read.value->id]] ||
-            (all.value && (all.x != read.x || all.y != read.y)))
-            return none;
-        all = read;
-    }
-    return all;
-}
-
-bool sweeps_is_sum(const Value *value) {
-    return (value->op == OP_CONTRACT || value->op == OP_SUM) && !value_in_parts(value);
-}
 
 // Wide values that lead to each other, or that one sum is made of, are worked off together: their
 // sets, by the least id.
@@ -86,27 +59,13 @@ static ValueList *find_of(const Graph *graph, const SweptPair *pair, const bool 
     return of;
 }
 
-static WideRead reads_set(const SweptPair *pair, const Value *value, uint32_t set) {
-    for (uint32_t k = 0; k < value->n_args; k++) {
-        WideRead read = sweeps_read(pair, value->args[k]);
-        if (read.value && pair->set[read.value->id] == set)
-            return read;
-    }
-    return (WideRead){NULL, DIM_NONE, DIM_NONE};
-}
-
-bool sweeps_is_of_set(const SweptPair *pair, const Value *value, uint32_t set) {
-    bool member = pair->wide[value->id] && pair->set[value->id] == set;
-    return member || (value_is_reduction(value) && reads_set(pair, value, set).value);
-}
-
 static uint32_t end_of_phase(uint32_t level) {
     return (level + 1) & ~1u;
 }
 
 // Is it made of wide values of the set, by a sum over the rows?
 static bool is_sum_over_rows(const SweptPair *pair, const Value *value, uint32_t set) {
-    WideRead read = reads_set(pair, value, set);
+    WideRead read = sweeps_reads_set(pair, value, set);
     return value_is_reduction(value) && read.value && !dims_has(&value->dims, read.x);
 }
 
@@ -257,7 +216,7 @@ static bool is_worth_it(const Levels *l) {
             continue;
         if (!value_is_reduction(value))
             return false; // it reads them from memory
-        WideRead read = reads_set(pair, value, l->set);
+        WideRead read = sweeps_reads_set(pair, value, l->set);
         if (dims_has(&value->dims, read.x)) {
             rows = rows || !dims_has(&value->dims, read.y);
             reduces =
@@ -346,172 +305,7 @@ static void choose_rows(const Graph *graph, SweptPair *a, SweptPair *b) {
             (a->phases[i] > b->phases[i] ? a : b)->twice[i] = false;
 }
 
-// ---- sums over the rows of a sweep in parts of them --------------------------------------------
-
-// Rows of a part, in all of its batch: fewer would be summed up for less time than writing the sums
-// takes; and at each position of the batch, for blocks of the contractions. Bytes that
-// the parts of all sums of a set may take, and those that they may take for more tasks than two.
-// All chosen, not measured; that parts as such are faster than a second sweep was (12 heads of 64,
-// 512 and 2048 rows, one thread: 38.7 -> 24.8 ms and 626 -> 402 ms).
-enum { ROWS_OF_PART = 128, ROWS_OF_BLOCK = 32 };
-static const double PARTS_BYTES = 256 << 20, FEW_PARTS_BYTES = 64 << 20;
-// And of one sum, for each position of a batch that it goes over.
-static const double KEPT_BYTES = 1 << 20;
-// Tasks that add up in turn take longer than parts (the same heads, mixed, 2048 rows, two threads:
-// 445 for 301 ms). They are worth it where one of so many threads would have a part; chosen.
-static const double IN_TURN = 2;
-
-// Is it a sum over x of what has it on both sides, which a sweep over x can add to?
-static bool can_add_to(const SweptPair *pair, const Value *value, WideRead read) {
-    DimList all;
-    if (read.x != pair->x || read.y != pair->y || !sweeps_is_sum(value) ||
-        !elem_is_float(value->elem) || !value_args_dims(value, &all) ||
-        all.count == DIMS_MAX) // and that of the parts
-        return false;
-    for (uint32_t k = 0; k < value->n_args; k++)
-        if (!dims_has(&value->args[k]->dims, read.x))
-            return false;
-    return value->op == OP_SUM || value->n_args == 2;
-}
-
-int64_t sweeps_parts(const SweptPair *pair, const Value *value, WideRead read) {
-    ShiftedSum shifted;
-    if (!can_add_to(pair, value, read))
-        return 0;
-    const RowSums *sums = &pair->sums[pair->set[read.value->id]];
-    return value_is_shifted_sum(value, &shifted) ? sums->small : sums->parts;
-}
-
-bool sweeps_in_turn(const SweptPair *pair, const Value *value, WideRead read) {
-    return can_add_to(pair, value, read) && dims_has(&value->dims, read.y) &&
-           pair->sums[pair->set[read.value->id]].in_turn;
-}
-
-// What all wide values of a set have besides the pair: tasks for each of it.
-static DimList batch_of_set(const SweptPair *pair, uint32_t set) {
-    const ValueList *of = &pair->of[set];
-    DimList batch = of->at[0]->dims, own = {2, {pair->x, pair->y}};
-    for (uint32_t i = 0; i < of->count; i++)
-        if (pair->wide[of->at[i]->id] && pair->set[of->at[i]->id] == set)
-            batch = dims_intersect(&batch, &of->at[i]->dims);
-    return dims_minus(&batch, &own);
-}
-
-static double sum_bytes(const Value *value, const DimList *dims, const int64_t *extents) {
-    return (double)dims_volume(dims, extents) * (double)elem_bytes(elem_work(value->elem));
-}
-
-// A sum over the batch and what is streamed as well (of matrices that mix heads) is one for each of
-// the batch first, where that is little. Others are as large as an operand, and contractions sum
-// them over heads that share it.
-static DimList kept_of_batch(const Value *value, DimId y, const DimList *batch,
-                             const int64_t *extents) {
-    DimList kept = dims_minus(batch, &value->dims), all = dims_union(&value->dims, &kept);
-    bool fits = value->dims.count + kept.count < DIMS_MAX; // and that of the parts
-    fits = fits && sum_bytes(value, &all, extents) <= KEPT_BYTES;
-    return fits && !dims_has(&value->dims, y) ? kept : (DimList){0};
-}
-
-static RowSums sums_of_set(SweptPair *pair, uint32_t set, const int64_t *extents) {
-    const ValueList *of = &pair->of[set];
-    RowSums sums = {0};
-    bool fits = true;
-    DimList batch = batch_of_set(pair, set), tasks = batch;
-    for (uint32_t i = 0; i < of->count; i++) {
-        const Value *value = of->at[i];
-        WideRead read = pair->wide[value->id] ? (WideRead){0} : reads_set(pair, value, set);
-        if (!read.value || !value_is_reduction(value) || dims_has(&value->dims, read.x))
-            continue;
-        DimList all = value->dims;
-        if (can_add_to(pair, value, read)) {
-            pair->kept[value->id] = kept_of_batch(value, read.y, &batch, extents);
-            all = dims_union(&all, &pair->kept[value->id]);
-            tasks = dims_intersect(&tasks, &all);
-        } else {
-            fits = fits && !dims_has(&value->dims, read.y);
-        }
-        ShiftedSum shifted;
-        sums.small |= value_is_shifted_sum(value, &shifted);
-        sums.bytes += sum_bytes(value, &all, extents);
-    }
-    sums.tasks = dims_volume(&tasks, extents);
-    sums.batch = dims_volume(&batch, extents) / sums.tasks;
-    sums.bytes = fits ? sums.bytes : 0;
-    return sums;
-}
-
-// As many as make a task for each thread of the plan, if a part has enough rows.
-static int64_t wanted_parts(const SweptPair *pair, const RowSums *sums, const int64_t *extents,
-                            int64_t threads) {
-    int64_t rows = ceil_div(ROWS_OF_PART, sums->batch);
-    int64_t limit = extents[pair->x] / (rows > ROWS_OF_BLOCK ? rows : ROWS_OF_BLOCK);
-    int64_t wanted = ceil_div(threads, sums->tasks > 1 ? sums->tasks : 1);
-    return wanted < limit ? wanted : limit > 1 ? limit : 1;
-}
-
-// Sums that are too large for parts of them are added up by tasks in turn, unless other sums over
-// the same rows are in parts.
-static void choose_turns(SweptPairs *pairs, const Graph *graph, Arena *arena) {
-    bool *in_parts = arena_array(arena, bool, graph->dims.count + 1);
-    for (uint32_t p = 0; p < pairs->count; p++)
-        for (uint32_t i = 0; i < graph->values.count; i++) {
-            const RowSums *sums = &pairs->at[p].sums[i];
-            in_parts[pairs->at[p].x] |= sums->parts || sums->small;
-        }
-    for (uint32_t p = 0; p < pairs->count; p++)
-        for (uint32_t i = 0; i < graph->values.count; i++) {
-            RowSums *sums = &pairs->at[p].sums[i];
-            sums->in_turn = sums->bytes > 0 && !in_parts[pairs->at[p].x];
-        }
-}
-
-// By dim of rows: bytes for the parts of all sums of a set. Shifted sums are never added up in
-// turn, and so nothing else over their rows is.
-static double *room_of_parts(const SweptPairs *pairs, const Graph *graph, bool saves,
-                             Arena *arena) {
-    double *room = arena_array(arena, double, graph->dims.count + 1);
-    for (uint32_t p = 0; p < pairs->count; p++)
-        for (uint32_t i = 0; i < graph->values.count; i++)
-            if (!saves || pairs->at[p].sums[i].small)
-                room[pairs->at[p].x] = PARTS_BYTES;
-    return room;
-}
-
-// All sets with the same rows have as many, since one group may hold several of them.
-static void choose_parts(SweptPairs *pairs, const Graph *graph, const int64_t *extents,
-                         int64_t threads, const double *room, Arena *arena) {
-    int64_t *parts = arena_array(arena, int64_t, graph->dims.count + 1);
-    double *most = arena_array(arena, double, graph->dims.count + 1);
-    bool *small = arena_array(arena, bool, graph->dims.count + 1);
-    for (uint32_t p = 0; p < pairs->count; p++)
-        for (uint32_t i = 0; i < graph->values.count; i++) {
-            const SweptPair *pair = &pairs->at[p];
-            const RowSums *sums = &pair->sums[i];
-            bool fits = sums->bytes > 0 && sums->bytes <= room[pair->x] / 2;
-            if (!fits && !sums->small)
-                continue;
-            small[pair->x] |= sums->small > 0;
-            int64_t wanted = wanted_parts(pair, sums, extents, threads);
-            parts[pair->x] = wanted > parts[pair->x] ? wanted : parts[pair->x];
-            if (fits)
-                most[pair->x] = sums->bytes > most[pair->x] ? sums->bytes : most[pair->x];
-        }
-    for (uint32_t d = 0; d < graph->dims.count; d++) {
-        int64_t wanted = parts[d];
-        while (parts[d] > 2 && (double)parts[d] * most[d] > FEW_PARTS_BYTES)
-            parts[d]--;
-        if (!small[d] && (double)wanted > IN_TURN * (double)parts[d])
-            parts[d] = 0;
-    }
-    for (uint32_t p = 0; p < pairs->count; p++)
-        for (uint32_t i = 0; i < graph->values.count; i++) {
-            RowSums *sums = &pairs->at[p].sums[i];
-            int64_t chosen = parts[pairs->at[p].x];
-            bool fits = sums->bytes > 0 && (double)chosen * sums->bytes <= room[pairs->at[p].x];
-            sums->parts = fits ? chosen : 0;
-            sums->small = sums->small ? chosen : 0;
-        }
-}
+// ---- all pairs ---------------------------------------------------------------------------------
 
 static SweptPair open_pair(const Graph *graph, const FusePair *pair, bool *wide, const bool *live,
                            Arena *arena) {
@@ -586,11 +380,8 @@ SweptPairs sweeps_find(const Graph *graph, const int64_t *extents, const Machine
             if (!pair->twice[i])
                 continue;
             note_phases(&levels, pair, i);
-            pair->sums[i] = sums_of_set(pair, i, extents);
         }
-    const double *room = room_of_parts(&swept, graph, saves, arena);
-    choose_parts(&swept, graph, extents, machine->threads, room, arena);
-    choose_turns(&swept, graph, arena);
+    sweeps_choose_sums(&swept, graph, extents, machine->threads, saves, arena);
     return swept;
 }
 

@@ -42,17 +42,25 @@ typedef struct {
     DimId x, y;         // what the pair is called
 } WideRead;
 
-// Pairs with sets that are needed for more than what is reduced over y, the best first. saves: no
-// memory for parts of sums.
-SweptPairs sweeps_find(const Graph *graph, const int64_t *extents, const Machine *machine,
-                       bool saves, Arena *arena);
+// sweep_reads.c: how the wide values of pairs are read.
 WideRead sweeps_read(const SweptPair *pair, const Value *arg);
 // What the wide values that a value reads are called, all of them; value NULL: none, in several
 // ways, or of sets that are computed once.
 WideRead sweeps_reads_twice(const SweptPair *pair, const Value *value);
 bool sweeps_is_sum(const Value *value);
+// What the wide values of the set that a value reads are called, the first of them.
+WideRead sweeps_reads_set(const SweptPair *pair, const Value *value, uint32_t set);
 // Is the value one of the set's wide values, or reduced from them?
 bool sweeps_is_of_set(const SweptPair *pair, const Value *value, uint32_t set);
+
+// sweeps.c: pairs with sets that are needed for more than what is reduced over y, the best first.
+// saves: no memory for parts of sums.
+SweptPairs sweeps_find(const Graph *graph, const int64_t *extents, const Machine *machine,
+                       bool saves, Arena *arena);
+
+// row_sums.c: what tasks add up over the rows. saves: no memory for parts of sums.
+void sweeps_choose_sums(SweptPairs *pairs, const Graph *graph, const int64_t *extents,
+                        int64_t threads, bool saves, Arena *arena);
 // In how many parts of x a sweep over it adds up the value; 0: it does not.
 int64_t sweeps_parts(const SweptPair *pair, const Value *value, WideRead read);
 // Do the tasks of a sweep over x add up the value in turn?

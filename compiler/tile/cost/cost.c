@@ -6,7 +6,8 @@
 // (traffic.c), whichever is longer, and a part of the other, since they do not overlap perfectly;
 // at least its arithmetic and what it waits for (rates.c). A loop that does not divide its range is
 // walked twice, for its full pieces and for the last one. A range is as long as its bounds say at
-// the average position of the pieces around it; what is loaded is taken to be the middle.
+// the average position of the pieces around it; what is loaded is taken to be the middle, and half
+// of the positions to be between two of them.
 // A rough walk takes all pieces of a loop to be equally long: of several loops in each other it
 // sees one of many combinations of full pieces and last ones.
 #include "tile/cost/cost.h"
@@ -79,21 +80,21 @@ static void make_buffer(Walk *w, uint16_t at) {
     w->seconds += cycles * machine_cycle(w->machine);
 }
 
-// A position that is loaded is one of the middle; where two are that a range lies between, the
-// range has half of what it may have.
+// A position that is loaded is taken to be the middle one. A range between two of them has half of
+// what it may have; chosen.
 static const double BETWEEN_TWO = 0.25; // of it, to each side
 
-enum { NO_LOAD = -1 };
-// The buffer of the first position that a bound loads; NO_LOAD: it loads none.
-static int loaded_by(const Node *range, int32_t at) {
+// The first position that a bound loads; NULL: it loads none.
+static const Access *loaded_by(const Node *range, int32_t at) {
     if (at < 0)
-        return NO_LOAD;
+        return NULL;
     const Bound *bound = &range->bounds.at[at];
     bool two = bound->kind == BOUND_MIN || bound->kind == BOUND_MAX || bound->kind == BOUND_ADD;
     if (bound->kind == BOUND_LOAD)
-        return bound->load.buffer;
-    int first = two || bound->kind == BOUND_ROUND ? loaded_by(range, bound->args[0]) : NO_LOAD;
-    return first == NO_LOAD && two ? loaded_by(range, bound->args[1]) : first;
+        return &bound->load;
+    const Access *first =
+        two || bound->kind == BOUND_ROUND ? loaded_by(range, bound->args[0]) : NULL;
+    return first || !two ? first : loaded_by(range, bound->args[1]);
 }
 
 // loaded: where a position that is loaded lies, from 0 to 1.
@@ -133,8 +134,8 @@ static void walk_nodes(Walk *w, const NodeList *body);
 static void walk_range(Walk *w, const Node *node) {
     double low = w->low[node->dim], length = w->length[node->dim];
     double from = low, to = low + length;
-    int first = loaded_by(node, node->lo), end = loaded_by(node, node->hi);
-    double aside = first != NO_LOAD && end != NO_LOAD && first != end ? BETWEEN_TWO : 0;
+    const Access *first = loaded_by(node, node->lo), *end = loaded_by(node, node->hi);
+    double aside = first && end && first->buffer != end->buffer ? BETWEEN_TWO : 0;
     if (node->lo >= 0)
         from = fmax(from, bound_position(w, node, node->lo, 0.5 - aside));
     if (node->hi >= 0)
