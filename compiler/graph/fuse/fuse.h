@@ -57,9 +57,8 @@ typedef struct {
 // scan.c: claims the values of scans, before streams.
 void fuse_find_scans(Fuser *fuser);
 
-// stream.c: claims the values of streamed groups, before anything else is placed.
-void fuse_find_streams(Fuser *fuser);
-// Dims that are rows (x) and streamed (y) of wide values, the best pair first.
+// pairs.c: dims that are rows (x) and streamed (y) of wide values, the best pair first.
+enum { FUSE_FEW_ROWS = 8 }; // positions of x: fewer are not streamed for; chosen
 typedef struct {
     DimId x, y;
     bool positions; // both
@@ -71,6 +70,7 @@ typedef struct {
 typedef VEC(FusePair) FusePairs;
 // Opens a fuser as far as pairs are found with it: arena, graph and extents are given.
 void fuse_note_dims(Fuser *fuser);
+FusePairs fuse_find_pairs(const Fuser *fuser);
 // Is it a contraction that has x from one operand alone and y from the other?
 bool fuse_makes_pair(const Value *value, DimId x, DimId y);
 // Of passes before graph_fuse: the pairs, and which values are those of one.
@@ -83,6 +83,8 @@ PairSearch fuse_search_pairs(const Graph *graph, const int64_t *extents, Arena *
 // By value id, the wide values of one of the pairs: over both dims, and made of a contraction that
 // makes it. NULL: a better pair, tried before, has some of them: heads that are mixed are no rows.
 bool *fuse_claim_wide(PairSearch *search, const FusePair *pair);
+// stream.c: claims the values of streamed groups, before anything else is placed.
+void fuse_find_streams(Fuser *fuser);
 // hits.c: what a SCATTER_ADD value of streamed values is, as sums where these are computed, which
 // are added to `made`. NULL: better stored.
 typedef struct {
