@@ -288,6 +288,9 @@ static bool add_training(Build *build, Session *early) {
     if (trains.kind != TRAINS && options->alternatives)
         diag_remark(options->session->diags, (Span){0},
                     "--alternatives: the program does not train, and has none");
+    if (trains.kind != TRAINS && options->entry.checkpoints.count)
+        diag_remark(options->session->diags, (Span){0},
+                    "--checkpoint: the program does not train, and computes nothing again");
     if (trains.kind != TRAINS)
         return true;
     build->trainer = arena_new_of(options->session->arena, ProductTrainer);

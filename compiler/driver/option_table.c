@@ -97,8 +97,8 @@ static const Option table[] = {
     {"wrt", KEY_WRT, "X,P", 1, PASSES, 0,
      "for --grad: the arguments to differentiate by (default: all of floats)"},
     {"checkpoint", KEY_CHECKPOINT, "LAYERS,M", 1, KERNELS, KEY_CHECKPOINT,
-     "for --grad: of each round of the loops over these dims only what it reads is kept for the "
-     "backward pass, all else is computed again"},
+     "for --grad, and for --exe of what trains: of each round of the loops over these dims only "
+     "what it reads is kept for the backward pass, all else is computed again"},
     {"decode", KEY_DECODE, "N", 1, PASSES, KEY_GRAD,
      "the step at one position along this dim, from what caches hold of earlier ones"},
     {"output", 'o', "OUT", 2, EMIT | RUN | BUILD | TUNE | DB_TEXT, 0,
@@ -333,8 +333,11 @@ int options_check(const Options *options, const OptionList *given) {
     }
     if (options->gradient.wrt.count && !options->grad)
         return usage_error("%s: --wrt says what --grad differentiates by; add --grad", name);
-    if (options->entry.checkpoints.count && !options->grad)
-        return usage_error("%s: --checkpoint says what --grad computes again; add --grad", name);
+    if (options->entry.checkpoints.count && !options->grad && options->product != PRODUCT_EXE)
+        return usage_error(
+            "%s: --checkpoint says what gradients compute again; add --grad, or --exe "
+            "for a program that trains",
+            name);
     if (options->alternatives && (options->product != PRODUCT_EXE || options->grad))
         return usage_error("%s: --alternatives is for programs that train; %s", name,
                            options->grad ? "leave out --grad" : "add --exe");

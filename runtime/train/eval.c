@@ -66,12 +66,16 @@ static AttStatus open_eval(Eval *e) {
     return status;
 }
 
+static AttPart part_of(const Values *values) {
+    return values->held_out > 0 ? ATT_PART_HELD_OUT : ATT_PART_TRAIN;
+}
+
 static AttStatus evaluate(Eval *e) {
     const Values *v = e->values;
     AttEvaluation evaluation = {.call = &e->call,
                                 .batch = &e->batch,
                                 .data = e->data,
-                                .part = v->held_out > 0 ? ATT_PART_HELD_OUT : ATT_PART_TRAIN,
+                                .part = part_of(v),
                                 .batches = v->batches,
                                 .dims = &v->shared.dims};
     return att_evaluate(e->ctx, &evaluation, &e->means);
@@ -135,6 +139,17 @@ static void close_eval(Eval *e) {
     att_context_free(e->ctx);
 }
 
+// Of a program that is built for batches of one size, examples that fill none.
+static void note_left(char **argv, const Eval *e) {
+    int64_t size = e->values->batch, all = att_data_examples(e->data, part_of(e->values));
+    int64_t left = all % size;
+    if (att_batch_fixed(e->trainer) && !e->values->batches && left)
+        att_command_note(argv,
+                         "the last %lld of %lld examples are left out: the program is built for "
+                         "batches of %lld",
+                         (long long)left, (long long)all, (long long)size);
+}
+
 int att_command_eval(const AttTrainer *trainer, int argc, char **argv) {
     Values values = {.batch = 8};
     AttOptions options = {.values = &values};
@@ -151,6 +166,7 @@ int att_command_eval(const AttTrainer *trainer, int argc, char **argv) {
     else if (run(&eval))
         status = att_command_report(argv, eval.ctx);
     if (!status) {
+        note_left(argv, &eval);
         tell(&eval);
         if (fflush(stdout))
             status = att_command_fail(argv, ATT_EXIT_DATA, "%s", strerror(errno));

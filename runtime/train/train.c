@@ -215,7 +215,10 @@ static int go_on(char **argv, AttOptions *options, void **owner) {
     AttStatus status =
         is_there(ctx, v->out, "latest")
             ? att_settings_take(ctx, v->out, &usage, options, owner)
-            : att_fail(ctx, ATT_ARGUMENT, "--resume: %s has no checkpoint to go on from", v->out);
+            : att_fail(ctx, ATT_ARGUMENT,
+                       "--resume: %s has no checkpoint to go on from: begin anew without "
+                       "--resume",
+                       v->out);
     int exit_status = status ? att_command_report(argv, ctx) : ATT_EXIT_FINE;
     att_context_free(ctx);
     return exit_status;
@@ -471,16 +474,19 @@ static void note_step(Run *r, double rate, double seconds) {
 // before have likely gone astray already, and older checkpoints would make room.
 static AttStatus stop_wild(Run *r) {
     const char *tensor = att_learner_first_wild(&r->learner);
+    double loss = isnan(r->learner.results[0]) ? NAN : r->learner.results[0]; // without a sign
+    const char *way_out = r->step ? "Try a smaller --lr or another --clip"
+                                  : "No step was taken before: look at the data, ids and lengths "
+                                    "among them, and at what tensors begin with";
     char last[80] = "there is no checkpoint yet";
     if (r->saved >= 0)
         snprintf(last, sizeof last, "the last checkpoint is of step %lld", (long long)r->saved);
     return att_fail(r->ctx, ATT_ARGUMENT,
-                    "step %lld: the loss is %g and the norm of the gradient %g; %s%s; %s. Try a "
-                    "smaller --lr or another --clip",
-                    (long long)r->step + 1, r->learner.results[0], r->learner.norm,
+                    "step %lld: the loss is %g and the norm of the gradient %g; %s%s; %s. %s",
+                    (long long)r->step + 1, loss, r->learner.norm,
                     tensor ? "the first tensor whose gradient is not finite is "
                            : "every gradient is finite",
-                    tensor ? tensor : "", last);
+                    tensor ? tensor : "", last, way_out);
 }
 
 static AttStatus take_step(Run *r) {

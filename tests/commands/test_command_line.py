@@ -120,7 +120,8 @@ BAD = [
     (["cost", CAUSAL, "-D", "n=1", "-D", "n=1"], "-D n=1: n is given twice"),
     (
         ["run", CAUSAL, "--checkpoint", "n"],
-        "run: --checkpoint says what --grad computes again; add --grad",
+        "run: --checkpoint says what gradients compute again; add --grad, or --exe for a program "
+        "that trains",
     ),
     (["cost", CAUSAL, "--grad", "--checkpoint", "3"], "--checkpoint: '3' is not a name"),
     (["cost", CAUSAL, "--grad", "--checkpoint", ""], "--checkpoint '': expected names"),

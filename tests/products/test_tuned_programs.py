@@ -76,7 +76,7 @@ def rows(made, out):
 
 
 def test_resume_goes_on_with_what_was_chosen(made, choosing, code):
-    seconds = f"{code}:" + " 1" * len(choosing)
+    seconds = f"{code}:" + "".join(f" {count - 1}" for count in choosing)
     runs = {"one": "", "two": seconds, "parts": seconds}
     for out, text in runs.items():
         choose(made, "train", *USUAL, "--out", out, "--steps", 0)

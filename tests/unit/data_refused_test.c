@@ -103,7 +103,7 @@ static void files_refused(void **state) {
     }
     w->options.held_out = 0.5;
     data_give_text(w, "abcde");
-    data_open_refused(w, "1 examples, of which 1 are held out, leave none");
+    data_open_refused(w, "of 1 example 1 held out leave none to train with; --held-out 0");
 }
 
 static void objectives_refused(void **state) {

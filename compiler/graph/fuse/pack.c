@@ -220,16 +220,19 @@ static Value *pack_contraction(Packer *p, const Cluster *cluster, const Value *v
 }
 
 // Sums in parts of wide values are for the tasks of a streamed group: outside of one they are
-// whole.
+// whole. What adds them up may itself be in parts, of a batch that each of them is for.
 static Value *whole_sum(Packer *p, const Value *value) {
     const Value *parts = value->args[0];
-    Value **now = p->rewrite->now;
+    Graph *to = p->rewrite->to;
     if (parts->op != OP_CONTRACT || !value_in_parts(parts) || stream_of(p->fuser, parts))
         return NULL;
     p->changed = true;
-    return graph_einsum(p->rewrite->to, 1,
-                        (Value *[]){now[parts->args[0]->id], now[parts->args[1]->id]}, 2,
-                        value->dims);
+    DimList part = {1, {parts->dim2}}, each = dims_minus(&parts->dims, &part);
+    Value *args[] = {p->rewrite->now[parts->args[0]->id], p->rewrite->now[parts->args[1]->id]};
+    if (!value_in_parts(value))
+        return graph_einsum(to, 1, args, 2, value->dims);
+    return graph_reduce_parts(to, OP_SUM, graph_einsum(to, 1, args, 2, each), value->dims,
+                              value->dim, value->dim2);
 }
 
 static Value *pack_value(Rewrite *rewrite, const Value *value, Value **args) {

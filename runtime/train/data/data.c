@@ -265,9 +265,12 @@ static AttStatus hold_out(const Opening *o) {
     if (share > 0 && !data->held_out)
         data->held_out = 1;
     if (share < 1 && data->held_out >= data->examples)
-        return att_fail(o->ctx, ATT_ARGUMENT,
-                        "%s: %lld examples, of which %lld are held out, leave none to train with",
-                        o->options->paths[0], (long long)data->examples, (long long)data->held_out);
+        return att_fail(
+            o->ctx, ATT_ARGUMENT,
+            "%s: of %lld example%s %lld held out leave none to train with; --held-out 0 "
+            "holds out none",
+            o->options->paths[0], (long long)data->examples, data->examples == 1 ? "" : "s",
+            (long long)data->held_out);
     return ATT_OK;
 }
 

@@ -27,7 +27,10 @@ AttStatus att_evaluate(AttContext *ctx, const AttEvaluation *e, AttMeans *means)
     if (e->batches && e->batches <= most / size)
         most = e->batches * size;
     if (most < 1)
-        return att_fail(ctx, ATT_ARGUMENT, "there are fewer examples to evaluate than a batch has");
+        return att_fail(ctx, ATT_ARGUMENT,
+                        "there are %lld examples to evaluate, and the program is built for batches "
+                        "of %lld: build it without -D of their dim",
+                        (long long)att_data_examples(e->data, e->part), (long long)size);
     means->n_examples = 0;
     for (int64_t k = 0; k < e->call->n_results; k++)
         means->results[k] = 0;
