@@ -71,15 +71,17 @@ def test_what_is_wrong_from_the_first_step_on_is_no_matter_of_the_rate(made):
 def test_rounds_are_computed_again(tmp_path):
     extents = "layers=3,d=16,d_ff=24,h=2,d_k=8,n=12"
     (tmp_path / "text").write_text("to be or not to be, that is the question: " * 9)
-    losses = []
+    losses, codes = [], set()
     for name, option in ("all", []), ("less", ["--checkpoint", "layers"]):
         attc("build", EXAMPLES / "lm.attn", "--entry", "Loss", "--exe", "-D", extents, *option,
              "-o", tmp_path / name)
         run(tmp_path, name, "train", "--data", "text", "--batch", 3, "--steps", 3, "--out",
             f"run-{name}", "--eval-every", 0)
+        codes.add(json.loads(run(tmp_path, name, "info", "--json")[0])["code"])
         rows = (tmp_path / f"run-{name}" / "log.csv").read_text().splitlines()[1:]
         losses.append([float(row.split(",")[1]) for row in rows])
     assert np.allclose(losses[0], losses[1], rtol=1e-5) and len(losses[0]) == 3
+    assert len(codes) == 2  # of gradients
 
 
 def test_what_does_not_train_computes_nothing_again(tmp_path):

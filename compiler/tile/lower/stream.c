@@ -47,18 +47,22 @@ static bool is_wide(const Stream *s, const Value *value) {
     return dims_has(&value->dims, s->lower->group->reduced.at[0]);
 }
 
+// The dims of the operands of a member that is a contraction of two. false: it is none.
+static bool find_operands(const Lowering *lower, uint32_t member, DimSet dims[2]) {
+    const Value *value = lower->group->members.at[member];
+    bool contracts = value->op == OP_CONTRACT && value->n_args == 2;
+    for (int k = 0; k < 2 && contracts; k++)
+        dims[k] = lower_dim_set(lower, &value->args[k]->dims);
+    return contracts;
+}
+
 // Multiply-adds of the contractions that have the dim in one operand only.
 static double rows_worth(const Lowering *lower, TileDimId dim) {
     double worth = 0;
-    for (uint32_t i = 0; i < lower->group->members.count; i++) {
-        const Value *value = lower->group->members.at[i];
-        if (value->op != OP_CONTRACT || value->n_args != 2)
-            continue;
-        DimSet a = lower_dim_set(lower, &value->args[0]->dims);
-        DimSet b = lower_dim_set(lower, &value->args[1]->dims);
-        if (set_has(a ^ b, dim))
-            worth += (double)lower_volume(lower, a | b);
-    }
+    DimSet of[2];
+    for (uint32_t i = 0; i < lower->group->members.count; i++)
+        if (find_operands(lower, i, of) && set_has(of[0] ^ of[1], dim))
+            worth += (double)lower_volume(lower, of[0] | of[1]);
     return worth;
 }
 
@@ -83,19 +87,15 @@ static TileDimId block_dim_of(const Lowering *lower) {
                            : choose_block_dim(lower, lower_dim_set(lower, &lower->group->rows));
 }
 
-// Does a contraction have the same positions along the streamed dim for all of this one? Queries of
-// one key head, not a batch.
+// Has a contraction an operand along the streamed dim that is the same for all of this one? Keys
+// for the queries of one key head, and not for a batch.
 static bool shares_streamed(const Lowering *lower, TileDimId dim, TileDimId streamed) {
-    for (uint32_t i = 0; i < lower->group->members.count; i++) {
-        const Value *value = lower->group->members.at[i];
-        if (value->op != OP_CONTRACT || value->n_args != 2)
-            continue;
-        DimSet a = lower_dim_set(lower, &value->args[0]->dims);
-        DimSet b = lower_dim_set(lower, &value->args[1]->dims);
-        if ((set_has(a & ~b, dim) && set_has(b, streamed)) ||
-            (set_has(b & ~a, dim) && set_has(a, streamed)))
-            return true;
-    }
+    DimSet of[2];
+    for (uint32_t i = 0; i < lower->group->members.count; i++)
+        if (find_operands(lower, i, of))
+            for (int k = 0; k < 2; k++)
+                if (set_has(of[k] & ~of[1 - k], dim) && set_has(of[1 - k], streamed))
+                    return true;
     return false;
 }
 
@@ -108,16 +108,15 @@ static bool is_few(const Lowering *lower, TileDimId dim) {
 // Are the wide values made of an operand that is read as it lies, not along the streamed dim? Then
 // the lanes are rows of the task.
 static bool lanes_are_rows(const Lowering *lower, TileDimId streamed) {
+    DimSet of[2];
     for (uint32_t i = 0; i < lower->group->members.count; i++) {
         const Value *value = lower->group->members.at[i];
-        if (value->op != OP_CONTRACT || value->n_args != 2 || value_adds_rows(value) ||
+        if (!find_operands(lower, i, of) || value_adds_rows(value) ||
             !set_has(lower_dim_set(lower, &value->dims), streamed))
             continue;
         for (int k = 0; k < 2; k++) {
             Access access;
-            DimSet own = lower_dim_set(lower, &value->args[k]->dims);
-            DimSet other = lower_dim_set(lower, &value->args[1 - k]->dims);
-            if (set_has(own & ~other, streamed) &&
+            if (set_has(of[k] & ~of[1 - k], streamed) &&
                 terms_plain_access(lower, value->args[k], &access) &&
                 !access_runs_along(lower->kernel, &access, streamed))
                 return true;
