@@ -245,7 +245,7 @@ static AttStatus open_log(Run *r, const char *name, const char *head, const AttC
 static AttStatus open_logs(Run *r) {
     AttStatus status = open_log(r, "log.csv",
                                 "step,loss,learning_rate,gradient_norm,seconds,tokens_per_second,"
-                                "share_of_peak",
+                                "gflops,share_of_peak",
                                 &r->learner.call, &r->log);
     if (!status && evaluates(r))
         status = open_log(r, "eval.csv", "step,loss,perplexity,bits_per_byte", &r->eval_call,
@@ -462,6 +462,9 @@ static void note_step(Run *r, double rate, double seconds) {
                             .share = att_work_share(&r->work, seconds)};
     fprintf(r->log, "%lld,%.9g,%.9g,%.9g,%.6g,%.6g,", (long long)r->step, line.loss, line.rate,
             line.norm, seconds, line.tokens_per_second);
+    if (r->work.flops > 0)
+        fprintf(r->log, "%.6g", 1e-9 * r->work.flops / seconds);
+    fputc(',', r->log);
     if (isfinite(line.share))
         fprintf(r->log, "%.4g", line.share);
     for (int64_t k = 1; k < r->learner.call.n_results; k++)
