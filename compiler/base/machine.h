@@ -25,6 +25,9 @@ typedef struct {
     double flops_per_second;  // f32, a fused multiply-add counts two
     double splats_per_second; // loads of one element from L1 into all lanes of a vector
     double l1_bytes_per_second, l2_bytes_per_second, l3_bytes_per_second, memory_bytes_per_second;
+    // of what microkernels ask for line by line in rows apart, the part that they wait for beside
+    // their arithmetic, at the rates above
+    double scattered_exposed;
     // threads
     int threads;           // cores that work is planned for
     double task_seconds;   // starting one task

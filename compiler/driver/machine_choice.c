@@ -5,10 +5,10 @@
 // do not run here the facts of a common machine. This machine is measured when it is first asked
 // for and kept beside the compiled kernels, in a file named by what identifies it; a file that is
 // damaged is as good as none. Figures are rounded, so that plans do not change with every
-// measurement: to two digits, and what is shared with all others on the machine to twelve steps of
-// a decade. Rates that attc tune --calibrate has fitted to kernels take the place of those that
-// were measured with loops of one instruction; they are in the database, where they outlive this
-// compiler.
+// measurement: to two digits, parts to tenths, and what is shared with all others on the machine to
+// twelve steps of a decade. Rates that attc tune --calibrate has fitted to kernels take the place
+// of those that were measured with loops of one instruction; they are in the database, where they
+// outlive this compiler.
 #include "driver/driver.h"
 
 #include <math.h>
@@ -87,6 +87,7 @@ static Machine measure(Arena *arena, const Target *host) {
     machine.l2_bytes_per_second = two_digits(machine.l2_bytes_per_second);
     machine.l3_bytes_per_second = twelve_steps(machine.l3_bytes_per_second);
     machine.memory_bytes_per_second = twelve_steps(machine.memory_bytes_per_second);
+    machine.scattered_exposed = round(10 * machine.scattered_exposed) / 10;
     return machine;
 }
 

@@ -33,7 +33,9 @@ enum {
     FLOATS_PER_STEP = 128,
     STEPS = 256, // of a call of the microkernel
     CALLS = 100,
-    RUNS = 12, // of so many calls in a turn
+    RUNS = 12,                // of so many calls in a turn
+    PANELS_BYTES = 128 << 10, // more than L1 has, less than L2
+    APART = 1040,             // floats: rows in pages of their own, whose lines meet in no set
     RATES_MOST = RUNS * TURNS_MOST,
 };
 static const size_t HUGE_PAGE = 2 << 20;     // of which the largest range is a multiple
@@ -81,16 +83,24 @@ static size_t range_bytes(int i) {
     return ((size_t)(i % 2 ? 12 : 8) << i / 2) << 10;
 }
 
+// Where a range lies in a turn. Pages are given out by chance, and where many of them meet in the
+// same sets a cache holds less: the best place counts, like the best turn.
+static const float *range_place(const float *memory, size_t bytes, int turn) {
+    size_t places = (range_bytes(RANGES - 1) - bytes) / HUGE_PAGE + 1;
+    return memory + (size_t)turn % places * (HUGE_PAGE / sizeof(float));
+}
+
 // Raises the rates of ranges, bytes per second, to what they are read with now.
-static void read_ranges(const float *memory, int vector_bytes, double *rates) {
+static void read_ranges(const float *memory, int vector_bytes, int turn, double *rates) {
     float (*read)(const float *, size_t) = vector_bytes >= 64 ? read_v4 : read_v3;
     volatile float sink = 0;
     for (int i = 0; i < RANGES; i++) {
         size_t bytes = range_bytes(i), times = 1 + READ_AT_LEAST / bytes;
-        sink += read(memory, bytes / sizeof(float));
+        const float *range = range_place(memory, bytes, turn);
+        sink += read(range, bytes / sizeof(float));
         double begun = seconds_now();
         for (size_t k = 0; k < times; k++)
-            sink += read(memory, bytes / sizeof(float));
+            sink += read(range, bytes / sizeof(float));
         rates[i] = fmax(rates[i], (double)(bytes * times) / (seconds_now() - begun));
     }
 }
@@ -127,12 +137,12 @@ static double median_rate(const double *rates, int from, int to) {
      s = splat(at[4]), a8 = fma(s, x, a8), a9 = fma(s, y, a9), s = splat(at[5]),                   \
      a10 = fma(s, x, a10), a11 = fma(s, y, a11))
 
-// Steps over `count` rows of 6 splats and two vectors.
+// Steps over `count` rows of 6 splats and two vectors; the latter `stride` floats apart.
 __attribute__((target("avx512f"))) static float steps_v4(const float *splats, const float *vectors,
-                                                         int count) {
+                                                         size_t stride, int count) {
     __m512 s, a0 = _mm512_setzero_ps(), a1 = a0, a2 = a0, a3 = a0, a4 = a0, a5 = a0, a6 = a0,
               a7 = a0, a8 = a0, a9 = a0, a10 = a0, a11 = a0;
-    for (int i = 0; i < count; i++, splats += 6, vectors += 32) {
+    for (int i = 0; i < count; i++, splats += 6, vectors += stride) {
         __m512 x = _mm512_load_ps(vectors), y = _mm512_load_ps(vectors + 16);
         STEP(_mm512_set1_ps, _mm512_fmadd_ps, splats, x, y);
     }
@@ -140,10 +150,10 @@ __attribute__((target("avx512f"))) static float steps_v4(const float *splats, co
 }
 
 __attribute__((target("avx2,fma"))) static float steps_v3(const float *splats, const float *vectors,
-                                                          int count) {
+                                                          size_t stride, int count) {
     __m256 s, a0 = _mm256_setzero_ps(), a1 = a0, a2 = a0, a3 = a0, a4 = a0, a5 = a0, a6 = a0,
               a7 = a0, a8 = a0, a9 = a0, a10 = a0, a11 = a0;
-    for (int i = 0; i < count; i++, splats += 6, vectors += 16) {
+    for (int i = 0; i < count; i++, splats += 6, vectors += stride) {
         __m256 x = _mm256_load_ps(vectors), y = _mm256_load_ps(vectors + 8);
         STEP(_mm256_set1_ps, _mm256_fmadd_ps, splats, x, y);
     }
@@ -154,15 +164,38 @@ __attribute__((target("avx2,fma"))) static float steps_v3(const float *splats, c
     return total;
 }
 
+typedef float (*Steps)(const float *, const float *, size_t, int);
+
+static Steps steps_of(int vector_bytes) {
+    return vector_bytes >= 64 ? steps_v4 : steps_v3;
+}
+
 // Floating-point operations per second of short runs.
 static void contract(const float *memory, int vector_bytes, double *rates) {
-    float (*steps)(const float *, const float *, int) = vector_bytes >= 64 ? steps_v4 : steps_v3;
+    Steps steps = steps_of(vector_bytes);
     volatile float sink = 0;
     for (int i = 0; i < RUNS; i++) {
         double begun = seconds_now();
         for (int k = 0; k < CALLS; k++)
-            sink += steps(memory, memory + 4096, STEPS);
+            sink += steps(memory, memory + 4096, (size_t)vector_bytes / 2, STEPS);
         rates[i] = 2.0 * 12 * (vector_bytes / 4) * STEPS * CALLS / (seconds_now() - begun);
+    }
+}
+
+// ---- lines of L2 ----
+
+// Steps per second of short runs over panels of two vectors that L1 does not keep: one behind the
+// other, or side by side in rows that lie apart.
+static void take_panels(const float *memory, int vector_bytes, bool apart, double *rates) {
+    Steps steps = steps_of(vector_bytes);
+    size_t row = (size_t)vector_bytes / 2, stride = apart ? APART : row;
+    size_t panel = apart ? row : row * STEPS, panels = PANELS_BYTES / (4 * row * STEPS);
+    volatile float sink = 0;
+    for (int i = 0; i < RUNS; i++) {
+        double begun = seconds_now();
+        for (int k = 0; k < CALLS; k++)
+            sink += steps(memory, memory + 4096 + (size_t)k % panels * panel, stride, STEPS);
+        rates[i] = (double)STEPS * CALLS / (seconds_now() - begun);
     }
 }
 
@@ -350,9 +383,11 @@ static void change_core(const cpu_set_t *usable, int *core) {
     (void)sched_setaffinity(0, sizeof next, &next);
 }
 
-// Everything in turns, on all cores that this may run on.
-static void measure_in_turns(const float *memory, Machine *machine, double *rates) {
+// Everything in turns, on all cores that this may run on. Returns the seconds that a step takes
+// longer with its lines apart.
+static double measure_in_turns(const float *memory, Machine *machine, double *rates) {
     double flops[RATES_MOST], splats[RATES_MOST], begun = seconds_now();
+    double in_a_row[RATES_MOST], apart[RATES_MOST];
     int turns = 0, core = -1;
     cpu_set_t usable;
     bool known = !sched_getaffinity(0, sizeof usable, &usable) && CPU_COUNT(&usable) > 0;
@@ -360,14 +395,18 @@ static void measure_in_turns(const float *memory, Machine *machine, double *rate
          turns++) {
         if (known)
             change_core(&usable, &core);
-        read_ranges(memory, machine->vector_bytes, rates);
+        read_ranges(memory, machine->vector_bytes, turns, rates);
         contract(memory, machine->vector_bytes, flops + turns * RUNS);
         splat(memory, machine->vector_bytes, splats + turns * RUNS);
+        take_panels(memory, machine->vector_bytes, false, in_a_row + turns * RUNS);
+        take_panels(memory, machine->vector_bytes, true, apart + turns * RUNS);
     }
     if (known)
         (void)sched_setaffinity(0, sizeof usable, &usable);
     machine->flops_per_second = ranked_rate(flops, 0, turns * RUNS, SLOWER);
     machine->splats_per_second = ranked_rate(splats, 0, turns * RUNS, SPLATS_SLOWER);
+    return 1 / ranked_rate(apart, 0, turns * RUNS, SLOWER) -
+           1 / ranked_rate(in_a_row, 0, turns * RUNS, SLOWER);
 }
 
 bool cpu_measure(Machine *machine) {
@@ -383,9 +422,11 @@ bool cpu_measure(Machine *machine) {
     for (int i = 0; i < 16384; i++)
         memory[i] = (float)(i * 7 % 64) / 64; // bits that change
     double rates[RANGES] = {0};
-    measure_in_turns(memory, machine, rates);
+    double longer = measure_in_turns(memory, machine, rates);
     free(memory);
     machine->threads = att_cores_usable();
     set_caches(machine, rates);
+    double brought = 2.0 * machine->vector_bytes / machine->l2_bytes_per_second;
+    machine->scattered_exposed = fmin(fmax(longer / brought, 0), 1);
     return true;
 }

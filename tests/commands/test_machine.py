@@ -27,6 +27,7 @@ FACTS = [
     "l2_bytes_per_second",
     "l3_bytes_per_second",
     "memory_bytes_per_second",
+    "scattered_exposed",
     "threads",
     "task_seconds",
     "launch_seconds",

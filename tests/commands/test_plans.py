@@ -138,7 +138,7 @@ def Loss(X[t, d], E[v, d], label[t]: i32):
         assert 6 << 20 < largest <= min(64, 128 / threads) * (1 << 20)
 
 
-@pytest.mark.parametrize("heads, n, less", [(48, 4096, True), (48, 2048, False)])
+@pytest.mark.parametrize("heads, n, less", [(64, 3072, True), (48, 2048, False)])
 def test_far_less_scratch_is_preferred_at_about_the_same_time(heads, n, less):
     """Where there is much of it: with 48 heads at 2048 positions there is not."""
     core = EXAMPLES.parent / "tests" / "bench" / "cores" / "talking_heads.attn"

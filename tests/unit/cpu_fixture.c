@@ -355,11 +355,12 @@ static Stage *pack(Kernel *k, NodeList *into, uint16_t from, uint16_t to, TileDi
     return stage;
 }
 
-Kernel *cpu_gemm(Arena *arena, const GemmPlan *p) {
+static Kernel *gemm(Arena *arena, const GemmPlan *p, bool rows_beside) {
     Kernel *k = kernel_new(arena, "gemm");
     TileDimId n = kernel_add_dim(k, "n", p->rows), f = kernel_add_dim(k, "f", p->lanes);
     TileDimId d = kernel_add_dim(k, "d", p->k);
-    uint16_t a = kernel_add_argument(k, "A", ELEM_F32, PLACE_IN, TILE_DIMS(n, d));
+    TileDimList of_a = rows_beside ? TILE_DIMS(d, n) : TILE_DIMS(n, d);
+    uint16_t a = kernel_add_argument(k, "A", ELEM_F32, PLACE_IN, of_a);
     uint16_t b = kernel_add_argument(k, "B", ELEM_F32, PLACE_IN, TILE_DIMS(d, f));
     uint16_t c = kernel_add_argument(k, "C", ELEM_F32, PLACE_OUT, TILE_DIMS(n, f));
     NodeList *into = &k->body;
@@ -375,8 +376,8 @@ Kernel *cpu_gemm(Arena *arena, const GemmPlan *p) {
     if (p->block_rows)
         into = &node_loop(k, into, LOOP_SEQUENTIAL, n, p->block_rows)->body;
     if (p->pack_a) {
-        from_a = node_scratch_panel(k, into, "R", ELEM_F32, TILE_DIMS(n, d), n, p->row_block);
-        pack(k, into, a, from_a, TILE_DIMS(n, d), d);
+        from_a = node_scratch_panel(k, into, "R", ELEM_F32, of_a, n, p->row_block);
+        pack(k, into, a, from_a, of_a, rows_beside ? n : d);
     }
     Stage *stage = node_contract(k, into, TILE_DIMS(n, f, d), access_plain(k, c),
                                  access_plain(k, from_a), access_plain(k, from_b));
@@ -385,4 +386,12 @@ Kernel *cpu_gemm(Arena *arena, const GemmPlan *p) {
     stage->row_block = p->row_block;
     stage->lane_block = p->lane_block;
     return k;
+}
+
+Kernel *cpu_gemm(Arena *arena, const GemmPlan *plan) {
+    return gemm(arena, plan, false);
+}
+
+Kernel *cpu_gemm_beside(Arena *arena, const GemmPlan *plan) {
+    return gemm(arena, plan, true);
 }

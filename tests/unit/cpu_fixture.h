@@ -39,5 +39,7 @@ typedef struct {
 } GemmPlan;
 // c[n f] = a[n d] b[d f]. Dims in this order: n f d.
 Kernel *cpu_gemm(Arena *arena, const GemmPlan *plan);
+// With a[d n], as gradients of weights are: the rows lie side by side.
+Kernel *cpu_gemm_beside(Arena *arena, const GemmPlan *plan);
 
 #endif

@@ -21,11 +21,20 @@
 // Source: all schedules of 17 contraction kernels, measured (8 to 512 rows), least squares; sums by
 // the ranks of twelve. No data further away is waited for shorter, where L3 has at most 3/4 of the
 // rate of L2.
-static const double EXPOSED[N_FLOWS][2] = {[FLOW_STEADY] = {0.1, 0.35},
-                                           [FLOW_ROWS] = {0.1, 0.1},
-                                           [FLOW_LANES] = {0.02, 0.05},
-                                           [FLOW_SUMS] = {1, 0.75},
-                                           [FLOW_STORED] = {0.4, 0.4}};
+static const double EXPOSED[N_FLOWS][2] = {
+    [FLOW_STEADY] = {0.1, 0.35}, [FLOW_ROWS] = {0.1, 0.1},          [FLOW_ROWS_BESIDE] = {0.1, 0.1},
+    [FLOW_LANES] = {0.02, 0.05}, [FLOW_LANES_APART] = {0.02, 0.05}, [FLOW_SUMS] = {1, 0.75},
+    [FLOW_STORED] = {0.4, 0.4}};
+
+// Some machines wait longer for what a microkernel asks for, by how scattered it is: their part
+// times these, twice that of what comes from further away. Source: places.c.
+static const double SCATTERED[N_FLOWS] = {
+    [FLOW_ROWS] = 1, [FLOW_ROWS_BESIDE] = 2, [FLOW_LANES] = 0.5, [FLOW_LANES_APART] = 1};
+
+static double exposed_part(const Machine *machine, int flow, bool further) {
+    double own = machine->scattered_exposed * SCATTERED[flow] * (further ? 2 : 1);
+    return fmin(EXPOSED[flow][further] + own, 1);
+}
 
 static const double CALL_SECONDS = 4e-8; // of a task; measured: a layer norm in 2 and in 32
 static const double ROUNDING = 1e-9;     // far more than what sums in other orders differ by
@@ -59,7 +68,8 @@ static void add_stage_cost(Walk *w, const Stage *stage) {
     for (int flow = 0; flow < N_FLOWS; flow++)
         for (int level = 0; level < N_FROM; level++) {
             cost.bytes[level] += bytes[flow][level];
-            cost.exposed[level] += bytes[flow][level] * EXPOSED[flow][level > FROM_L2];
+            cost.exposed[level] +=
+                bytes[flow][level] * exposed_part(w->machine, flow, level > FROM_L2);
         }
     cost.seconds = cost_stage_seconds(&cost, w->machine);
     w->seconds += cost.seconds;
@@ -237,6 +247,8 @@ static void walk_kernel(Walk *w) {
     w->low = arena_array(w->arena, double, n_dims);
     w->length = arena_array(w->arena, double, n_dims);
     w->inner = arena_array(w->arena, double, n_dims);
+    w->around = arena_array(w->arena, double, n_dims);
+    w->box = arena_array(w->arena, double, n_dims);
     w->room = arena_array(w->arena, double, n_buffers);
     w->made = arena_array(w->arena, uint32_t, n_buffers);
     w->known = arena_array(w->arena, bool, n_dims);

@@ -50,6 +50,8 @@ typedef struct {
     double *low;    // per dim: where the current range begins, on average
     double *length; // and how many positions it has
     double *inner;  // lengths further inside, for what is made there
+    double *around; // lengths in one turn of a frame further outside,
+    double *box;    // of the whole stage
     bool *known;    // per dim: is the length the same in all turns, and a number when compiling?
     double *room;   // per buffer: bytes that it was made with; negative: that it will be made with
     uint32_t *made; // per buffer: frames around the place where it is made
@@ -95,15 +97,20 @@ double cost_touched_bytes(const Walk *w, const Stage *stage, const Access *acces
                           const double *length);
 // The part of L1 or L2 that an access can use: rows of a matrix that lie a power of two apart meet
 // in few sets.
-double cost_usable_part(const Walk *w, const Stage *stage, const Access *access, bool of_l2);
-// Of the innermost piece of an access: pages that it lies in, and how many times as long as its
-// bytes it takes from L3 and memory.
+double cost_usable_part(const Walk *w, const Stage *stage, const Access *access,
+                        const double *length, bool of_l2);
+// Of the innermost piece of an access: pages that it lies in.
 double cost_pages(const Walk *w, const Stage *stage, const Access *access);
+// How many times as long as its bytes an access takes from L3 and memory.
 double cost_far_part(const Walk *w, const Stage *stage, const Access *access);
 // How many positions along a dim L1 keeps, where they fall in few sets; INFINITY: none is lost.
 double cost_kept_along(const Walk *w, const Access *access, TileDimId dim);
 // Of a microkernel: are its lanes a line of a row, each in a page of its own?
 bool cost_lanes_apart(const Walk *w, const Stage *stage);
+// Are they short pieces of rows that lie too far apart to be followed?
+bool cost_lanes_scattered(const Walk *w, const Stage *stage);
+// Of a microkernel: do its rows lie side by side, so that all splats of a step are of a line?
+bool cost_rows_beside(const Walk *w, const Stage *stage);
 
 // ---- traffic.c: bytes that come from beyond L1 ----
 void cost_open_footprints(Walk *w); // before the first frame
@@ -113,10 +120,20 @@ void cost_close_frame(Walk *w);
 void cost_measure_turn(Walk *w, const NodeList *body);
 // Before the walk goes into body->at[index]: how long ago its siblings touched what it touches.
 void cost_look_back(Walk *w, const NodeList *body, uint32_t index);
-// How data comes: the operands of a contraction line by line, as its microkernel asks for them;
-// what it adds to between two calls, which both wait; what it stores in bursts; what other stages
-// touch along with their arithmetic.
-typedef enum { FLOW_STEADY, FLOW_ROWS, FLOW_LANES, FLOW_SUMS, FLOW_STORED, N_FLOWS } FlowKind;
+// How data comes: the operands of a contraction line by line, as its microkernel asks for them, a
+// row's for some steps or all rows' for each, its lanes side by side or rows apart; what it adds to
+// between two calls, which both wait; what it stores in bursts; what other stages touch along with
+// their arithmetic.
+typedef enum {
+    FLOW_STEADY,
+    FLOW_ROWS,
+    FLOW_ROWS_BESIDE,
+    FLOW_LANES,
+    FLOW_LANES_APART,
+    FLOW_SUMS,
+    FLOW_STORED,
+    N_FLOWS
+} FlowKind;
 // Adds what all runs of a stage at the current place move, by the level that it comes from. Returns
 // cycles that go into finding pages.
 double cost_add_traffic(Walk *w, const Stage *stage, double bytes[N_FLOWS][N_FROM]);

@@ -329,6 +329,12 @@ static double new_part(const Walk *w, const Stage *stage, const Access *access, 
     return run < LINE ? fmax(run / LINE, once) : 1;
 }
 
+// Of what lies around.
+static void find_usable(const Walk *w, const Stage *stage, const Access *access, Flow *flow) {
+    flow->usable[0] = cost_usable_part(w, stage, access, w->around, false);
+    flow->usable[1] = cost_usable_part(w, stage, access, w->around, true);
+}
+
 static void add_access(const Walk *w, const Stage *stage, const Access *access, double *bytes) {
     const TileBuffer *buffer = &w->kernel->buffers.at[access->buffer];
     const Machine *machine = w->machine;
@@ -339,10 +345,10 @@ static void add_access(const Walk *w, const Stage *stage, const Access *access, 
     double ways = writes ? 2 : 1; // what is written goes back some time
     double left = w->times * ways * cost_touched_bytes(w, stage, access, w->length);
     Flow flow = {machine, {1, 1}, cost_far_part(w, stage, access), bytes};
-    flow.usable[0] = cost_usable_part(w, stage, access, false);
-    flow.usable[1] = cost_usable_part(w, stage, access, true);
+    memcpy(w->around, w->length, sizeof *w->length * w->kernel->dims.count);
     for (uint32_t at = w->depth; at-- > 0 && left > 0;) {
         const Frame *frame = w->frames.at[at];
+        find_usable(w, stage, access, &flow);
         uint32_t own = frame->has_siblings ? find_touch(&frame->node, memory, dims) : 0;
         bool known = frame->has_siblings && own < frame->node.count;
         if (known && frame->near[own].bytes >= 0) {
@@ -359,6 +365,7 @@ static void add_access(const Walk *w, const Stage *stage, const Access *access, 
         double mine = touch < frame->turn.count ? frame->turn.at[touch].bytes : 0;
         add_from(&flow, distance, fmin(mine, distance.bytes), left * (1 - fresh));
         left *= fresh;
+        w->around[frame->dim] *= frame->turns;
     }
     // For the first time: what the kernel's arguments leave of it in the caches, but not in L1.
     double room = w->room[access->buffer];
@@ -455,14 +462,20 @@ static bool is_repeated(const Walk *w, const Stage *stage, uint32_t at) {
 }
 
 // adds_up: to what the result of a contraction holds.
-static FlowKind flow_of(const Stage *stage, uint32_t at, bool adds_up) {
-    const FlowKind of_operands[] = {FLOW_ROWS, FLOW_LANES, adds_up ? FLOW_SUMS : FLOW_STORED};
-    return stage->kind == STAGE_CONTRACT ? of_operands[at] : FLOW_STEADY;
+static FlowKind flow_of(const Walk *w, const Stage *stage, uint32_t at, bool adds_up) {
+    if (stage->kind != STAGE_CONTRACT)
+        return FLOW_STEADY;
+    if (at == 1)
+        return cost_lanes_scattered(w, stage) ? FLOW_LANES_APART : FLOW_LANES;
+    if (at == 0)
+        return cost_rows_beside(w, stage) ? FLOW_ROWS_BESIDE : FLOW_ROWS;
+    return adds_up ? FLOW_SUMS : FLOW_STORED;
 }
 
 double cost_add_traffic(Walk *w, const Stage *stage, double bytes[N_FLOWS][N_FROM]) {
     Inner loops[TILE_RANK_MAX + 2];
     double outside[TILE_RANK_MAX + 2], times = w->times;
+    memcpy(w->box, w->length, sizeof *w->length * w->kernel->dims.count);
     int n = inner_loops(w, stage, loops);
     bool adds_up = stage_has_microkernel(stage) && cost_adds_up(w, stage, cost_flat_dims(w, stage));
     for (int i = 0; i < n; i++) {
@@ -478,7 +491,7 @@ double cost_add_traffic(Walk *w, const Stage *stage, double bytes[N_FLOWS][N_FRO
         const Access *access = use_at(stage, i);
         if (!access || is_repeated(w, stage, i))
             continue;
-        add_access(w, stage, access, bytes[flow_of(stage, i, adds_up)]);
+        add_access(w, stage, access, bytes[flow_of(w, stage, i, adds_up)]);
         double pages = cost_pages(w, stage, access);
         look_ups += pages > PAGES_KNOWN ? pages * w->times : 0;
     }
