@@ -253,6 +253,7 @@ typedef struct {
 
 typedef struct {
     double rate[RANGES][RANGES + 1], uneven[RANGES][RANGES + 1]; // [from][to]
+    int l2_end;                                                  // L2 goes so far at least
     double best;
     Level levels[N_LEVELS], best_levels[N_LEVELS];
 } Fit;
@@ -279,7 +280,7 @@ static void fit_from(Fit *fit, int level, int from, double error) {
     for (int to = from + LEVEL_LEAST; to < RANGES; to++) {
         double here = error + fit->uneven[from][to];
         fit->levels[level] = (Level){from, to};
-        if (level && !is_step(fit, level, to))
+        if ((level && !is_step(fit, level, to)) || (level == 1 && to < fit->l2_end))
             continue;
         for (int between = 0; between <= BETWEEN_MOST && here < fit->best; between++)
             if (to + between < RANGES)
@@ -288,8 +289,8 @@ static void fit_from(Fit *fit, int level, int from, double error) {
 }
 
 // false: no way has a step where L1 and L2 end.
-static bool find_levels(const double *rates, Level *levels) {
-    Fit fit = {.best = INFINITY};
+static bool fit_levels(const double *rates, int l2_end, Level *levels) {
+    Fit fit = {.l2_end = l2_end, .best = INFINITY};
     for (int from = 0; from < RANGES; from++)
         for (int to = from + 1; to <= RANGES; to++) {
             fit.uneven[from][to] = unevenness(rates, from, to);
@@ -324,6 +325,16 @@ static int64_t told_size(int level) {
     const int names[] = {_SC_LEVEL1_DCACHE_SIZE, _SC_LEVEL2_CACHE_SIZE};
     long bytes = sysconf(names[level]);
     return bytes > 0 ? bytes : 0;
+}
+
+// A step that ends before L2 does, as it is told, is none: what others have of L2, or pages that
+// meet in few sets, make larger ranges slower. No L3 is so small.
+static bool find_levels(const double *rates, Level *levels) {
+    if (!fit_levels(rates, 0, levels))
+        return false;
+    int end = levels[2].to;
+    return (int64_t)range_bytes(end - 1) > told_size(1) || fit_levels(rates, end, levels) ||
+           fit_levels(rates, 0, levels);
 }
 
 // ---- facts ----

@@ -77,8 +77,8 @@ static void test_rows_of_narrow_microkernels(void **state) {
     Arena *arena = arena_new();
     Machine twice = plain;
     twice.splats_per_second *= 2;
-    // 12 sums take 6 cycles, 12 splats and a vector six and a half; or three and a half.
-    assert_near(narrow_cycles(arena, &plain, 12, 16, 1000), 6.6, 0.03);
+    // 12 sums take 6 cycles, 12 splats, a vector and a line ahead seven; or four.
+    assert_near(narrow_cycles(arena, &plain, 12, 16, 1000), 7.1, 0.03);
     assert_near(narrow_cycles(arena, &twice, 12, 16, 1000), 6.1, 0.03);
     // Two vectors use each of 12 splats, with ports that have half of a cycle to spare.
     GemmPlan wide = {12, 32, 1000, 12, 32, 1000, 0, 12, 32, false, false};
@@ -89,10 +89,10 @@ static void test_rows_of_narrow_microkernels(void **state) {
     // 16 rows a page apart meet in one set of L1, which has 12 ways; 12 fit.
     double apart = narrow_cycles(arena, &plain, 16, 16, 1000);
     assert_true(narrow_cycles(arena, &plain, 16, 16, 1024) > 1.1 * apart);
-    assert_near(narrow_cycles(arena, &plain, 12, 16, 1024), 6.6, 0.03);
+    assert_near(narrow_cycles(arena, &plain, 12, 16, 1024), 7.1, 0.03);
     // Each step's lanes in a page of their own, and several steps in one.
     assert_true(narrow_cycles(arena, &plain, 12, 1024, 500) >
-                1.4 * narrow_cycles(arena, &plain, 12, 512, 500));
+                1.3 * narrow_cycles(arena, &plain, 12, 512, 500));
     arena_free(arena);
 }
 

@@ -14,7 +14,8 @@
 #include "tile/cost/cost.h"
 
 static const double LATENCY = 4; // cycles of a multiply-add
-static const double STEP = 0.1;  // of each step: where it reads, and asking ahead
+static const double STEP = 0.1;  // of each step: where it reads
+static const double ASKED = 1;   // for a line ahead, which takes a load's place
 // Of a step whose lanes are a line in another page than the last one, beside its rows; and of each
 // row more than L1 keeps. Measured on an AMD EPYC (25.17.1, two cycles for a vector), like
 // STEP: projections of 512 and 64 positions, 768 and 1024 x 3072 and 4096, one vector wide.
@@ -140,6 +141,7 @@ static double splits_of(double sums, double most) {
 static double call_cycles(const Calls *calls, double rows, double vectors) {
     double sums = rows * vectors;
     double loads = rows * calls->splat + vectors * (calls->b_splits ? 2 : 1);
+    loads += rows > 1 ? ASKED : 0;
     double widening = rows * calls->a_widening + vectors * calls->b_widening;
     double step = fmax(fmax(sums + widening, loads) / 2, LATENCY / splits_of(sums, calls->splits));
     step = fmax(step, rows * calls->splat / 2 + calls->lanes) + STEP;

@@ -22,14 +22,17 @@
 // the ranks of twelve. No data further away is waited for shorter, where L3 has at most 3/4 of the
 // rate of L2.
 static const double EXPOSED[N_FLOWS][2] = {
-    [FLOW_STEADY] = {0.1, 0.35}, [FLOW_ROWS] = {0.1, 0.1},          [FLOW_ROWS_BESIDE] = {0.1, 0.1},
-    [FLOW_LANES] = {0.02, 0.05}, [FLOW_LANES_APART] = {0.02, 0.05}, [FLOW_SUMS] = {1, 0.75},
-    [FLOW_STORED] = {0.4, 0.4}};
+    [FLOW_STEADY] = {0.1, 0.35},       [FLOW_ROWS] = {0.1, 0.1},
+    [FLOW_ROWS_BESIDE] = {0.1, 0.1},   [FLOW_LANES] = {0.02, 0.05},
+    [FLOW_LANES_APART] = {0.02, 0.05}, [FLOW_SUMS] = {1, 0.75},
+    [FLOW_SUMS_APART] = {1, 0.75},     [FLOW_STORED] = {0.4, 0.4},
+    [FLOW_STORED_APART] = {0.4, 0.4}};
 
 // Some machines wait longer for what a microkernel asks for, by how scattered it is: their part
 // times these, twice that of what comes from further away. Source: places.c.
 static const double SCATTERED[N_FLOWS] = {
-    [FLOW_ROWS] = 1, [FLOW_ROWS_BESIDE] = 2, [FLOW_LANES] = 0.5, [FLOW_LANES_APART] = 1};
+    [FLOW_ROWS] = 1,        [FLOW_ROWS_BESIDE] = 2, [FLOW_LANES] = 0.25,
+    [FLOW_LANES_APART] = 1, [FLOW_SUMS_APART] = 1,  [FLOW_STORED_APART] = 1};
 
 static double exposed_part(const Machine *machine, int flow, bool further) {
     double own = machine->scattered_exposed * SCATTERED[flow] * (further ? 2 : 1);

@@ -55,12 +55,12 @@ typedef struct {
     bool *known;    // per dim: is the length the same in all turns, and a number when compiling?
     double *room;   // per buffer: bytes that it was made with; negative: that it will be made with
     uint32_t *made; // per buffer: frames around the place where it is made
-    VEC(Frame *) frames; // outermost first; `depth` of them are in use
-    uint32_t depth;
-    uint32_t most_touches;    // of a footprint: accesses of the kernel, TOUCHES_MAX at most
-    Footprint between, other; // of a look back
-    double arguments;         // bytes of all of them
-    double times;             // how often the current place is reached
+    VEC(Frame *) frames;         // outermost first; `depth` of them are in use
+    uint32_t depth, stage_depth; // the latter: outside of the stage's own loops
+    uint32_t most_touches;       // of a footprint: accesses of the kernel, TOUCHES_MAX at most
+    Footprint between, other;    // of a look back
+    double arguments;            // bytes of all of them
+    double times;                // how often the current place is reached
     double seconds, flops;
     double cycles;       // of the seconds: writing initial values of scratch
     double initial;      // of the seconds: writing initial values of arguments
@@ -111,6 +111,8 @@ bool cost_lanes_apart(const Walk *w, const Stage *stage);
 bool cost_lanes_scattered(const Walk *w, const Stage *stage);
 // Of a microkernel: do its rows lie side by side, so that all splats of a step are of a line?
 bool cost_rows_beside(const Walk *w, const Stage *stage);
+// Does it write short pieces of rows that lie apart, one after the other?
+bool cost_result_apart(const Walk *w, const Stage *stage);
 
 // ---- traffic.c: bytes that come from beyond L1 ----
 void cost_open_footprints(Walk *w); // before the first frame
@@ -131,7 +133,9 @@ typedef enum {
     FLOW_LANES,
     FLOW_LANES_APART,
     FLOW_SUMS,
+    FLOW_SUMS_APART,
     FLOW_STORED,
+    FLOW_STORED_APART,
     N_FLOWS
 } FlowKind;
 // Adds what all runs of a stage at the current place move, by the level that it comes from. Returns

@@ -2,6 +2,7 @@
 // Where the elements of an access lie: in runs side by side, in lines, in the sets of a cache, in
 // pages.
 #include <math.h>
+#include <string.h>
 
 #include "tile/cost/cost.h"
 
@@ -176,12 +177,40 @@ bool cost_rows_beside(const Walk *w, const Stage *stage) {
            cost_has_lines(&w->kernel->buffers.at[a->buffer]);
 }
 
+// With the loops inside the stage that run on along the rows of its result.
+static double *lengths_run_on(const Walk *w, const Stage *stage) {
+    const Access *c = &stage->c;
+    memcpy(w->around, w->length, sizeof *w->length * w->kernel->dims.count);
+    for (uint32_t at = w->depth; at-- > w->stage_depth;) {
+        const Frame *frame = w->frames.at[at];
+        if (frame->turns > 1 && (!c->rank || frame->dim != c->index[c->rank - 1].dim))
+            break;
+        if (frame->turns > 1)
+            w->around[frame->dim] *= frame->turns;
+    }
+    return w->around;
+}
+
+static bool is_result(const Stage *stage, const Access *access) {
+    return stage->kind == STAGE_CONTRACT && access == &stage->c;
+}
+
+bool cost_result_apart(const Walk *w, const Stage *stage) {
+    if (!stage_has_microkernel(stage) || !cost_has_lines(&w->kernel->buffers.at[stage->c.buffer]))
+        return false;
+    const double *length = lengths_run_on(w, stage);
+    double run = run_bytes(w, stage, &stage->c, length);
+    return run < FOLLOWED && run_stride(w, stage, &stage->c, run, length) >= SCATTERED_STRIDE;
+}
+
 double cost_far_part(const Walk *w, const Stage *stage, const Access *access) {
     bool contract = stage->kind == STAGE_CONTRACT;
-    const double *length = contract ? w->length : w->box;
+    const double *length = !contract                  ? w->box
+                           : is_result(stage, access) ? lengths_run_on(w, stage)
+                                                      : w->length;
     double run = run_bytes(w, stage, access, length), between = 0;
     if (run >= FOLLOWED || !cost_has_lines(&w->kernel->buffers.at[access->buffer]) ||
-        (contract && (access == &stage->c || !stage_has_microkernel(stage))))
+        (contract && !stage_has_microkernel(stage)))
         return 1;
     double stride = run_stride(w, stage, access, run, length);
     if (stride >= SCATTERED_STRIDE)

@@ -469,13 +469,15 @@ static FlowKind flow_of(const Walk *w, const Stage *stage, uint32_t at, bool add
         return cost_lanes_scattered(w, stage) ? FLOW_LANES_APART : FLOW_LANES;
     if (at == 0)
         return cost_rows_beside(w, stage) ? FLOW_ROWS_BESIDE : FLOW_ROWS;
-    return adds_up ? FLOW_SUMS : FLOW_STORED;
+    bool apart = cost_result_apart(w, stage);
+    return adds_up ? apart ? FLOW_SUMS_APART : FLOW_SUMS : apart ? FLOW_STORED_APART : FLOW_STORED;
 }
 
 double cost_add_traffic(Walk *w, const Stage *stage, double bytes[N_FLOWS][N_FROM]) {
     Inner loops[TILE_RANK_MAX + 2];
     double outside[TILE_RANK_MAX + 2], times = w->times;
     memcpy(w->box, w->length, sizeof *w->length * w->kernel->dims.count);
+    w->stage_depth = w->depth;
     int n = inner_loops(w, stage, loops);
     bool adds_up = stage_has_microkernel(stage) && cost_adds_up(w, stage, cost_flat_dims(w, stage));
     for (int i = 0; i < n; i++) {

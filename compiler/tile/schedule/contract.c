@@ -113,11 +113,21 @@ static int64_t rows_room(const Search *m, const ContractSchedule *s) {
     return room < s->row_block ? s->row_block : room / s->row_block * s->row_block;
 }
 
+static void push_candidate(Search *m, const ContractSchedule *s) {
+    double floor = contract_model_floor(m->model, s);
+    vec_push(m->arena, &m->candidates,
+             (Candidate){*s, m->model, INFINITY, floor, m->candidates.count});
+}
+
+// With several panels of b that are packed either a block of rows passes by each of them, which L1
+// keeps, or all panels pass by each few rows, whose results are written from one end to the other.
 static void add_candidate(Search *m, ContractSchedule s) {
     s.block_rows = choose_block_rows(m, &s);
-    double floor = contract_model_floor(m->model, &s);
-    vec_push(m->arena, &m->candidates,
-             (Candidate){s, m->model, INFINITY, floor, m->candidates.count});
+    push_candidate(m, &s);
+    if (!s.pack_b || s.task_lanes <= s.lane_block || s.block_rows <= s.row_block)
+        return;
+    s.block_rows = s.row_block;
+    push_candidate(m, &s);
 }
 
 // What is worked off whole may be done for several batches in one task.
