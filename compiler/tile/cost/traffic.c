@@ -348,22 +348,25 @@ static void add_access(const Walk *w, const Stage *stage, const Access *access, 
     memcpy(w->around, w->length, sizeof *w->length * w->kernel->dims.count);
     for (uint32_t at = w->depth; at-- > 0 && left > 0;) {
         const Frame *frame = w->frames.at[at];
-        find_usable(w, stage, access, &flow);
         uint32_t own = frame->has_siblings ? find_touch(&frame->node, memory, dims) : 0;
         bool known = frame->has_siblings && own < frame->node.count;
         if (known && frame->near[own].bytes >= 0) {
+            find_usable(w, stage, access, &flow);
             add_from(&flow, frame->near[own], frame->node.at[own].bytes, left);
             return;
         }
         if (frame->dim == TILE_DIM_NONE || frame->turns <= 1)
             continue;
         double fresh = new_part(w, stage, access, frame, scratch && at < w->made[memory]);
-        uint32_t touch = find_touch(&frame->turn, memory, dims);
-        Distance distance = known && frame->near_before[own].bytes >= 0
-                                ? frame->near_before[own]
-                                : distance_in(&frame->turn, touch);
-        double mine = touch < frame->turn.count ? frame->turn.at[touch].bytes : 0;
-        add_from(&flow, distance, fmin(mine, distance.bytes), left * (1 - fresh));
+        if (fresh < 1) {
+            uint32_t touch = find_touch(&frame->turn, memory, dims);
+            Distance distance = known && frame->near_before[own].bytes >= 0
+                                    ? frame->near_before[own]
+                                    : distance_in(&frame->turn, touch);
+            double mine = touch < frame->turn.count ? frame->turn.at[touch].bytes : 0;
+            find_usable(w, stage, access, &flow);
+            add_from(&flow, distance, fmin(mine, distance.bytes), left * (1 - fresh));
+        }
         left *= fresh;
         w->around[frame->dim] *= frame->turns;
     }
