@@ -24,8 +24,8 @@
 #include "cpu/cpu.h"
 
 enum {
-    RANGES = 26,     // 8, 12, 16, 24 ... 48 MiB, in KiB 8 << i/2 and half as much again
-    TURNS_LEAST = 5, // the best of which counts for reading
+    RANGES = CPU_RANGES, // in KiB 8 << i/2 and half as much again
+    TURNS_LEAST = 5,     // the best of which counts for reading
     TURNS_MOST = 100,
     N_LEVELS = 4,     // L1, L2, L3, memory
     LEVEL_LEAST = 2,  // ranges of a level
@@ -297,7 +297,8 @@ static bool fit_levels(const double *rates, int l2_end, Level *levels) {
             fit.rate[from][to] = median_rate(rates, from, to);
         }
     fit_from(&fit, 0, 0, 0);
-    memcpy(levels, fit.best_levels, sizeof fit.best_levels);
+    if (isfinite(fit.best))
+        memcpy(levels, fit.best_levels, sizeof fit.best_levels);
     return isfinite(fit.best);
 }
 
@@ -329,12 +330,13 @@ static int64_t told_size(int level) {
 
 // A step that ends before L2 does, as it is told, is none: what others have of L2, or pages that
 // meet in few sets, make larger ranges slower. No L3 is so small.
-static bool find_levels(const double *rates, Level *levels) {
+static bool find_levels(const double *rates, int64_t told_l2, Level *levels) {
     if (!fit_levels(rates, 0, levels))
         return false;
     int end = levels[2].to;
-    return (int64_t)range_bytes(end - 1) > told_size(1) || fit_levels(rates, end, levels) ||
-           fit_levels(rates, 0, levels);
+    if ((int64_t)range_bytes(end - 1) <= told_l2)
+        (void)fit_levels(rates, end, levels);
+    return true;
 }
 
 // ---- facts ----
@@ -351,15 +353,14 @@ static int64_t level_size(const double *rates, const Level *level) {
 
 // Of a core's own caches what is told, where that is up to twice what is measured: the last ranges
 // of a level share it with all else that the core does, on its other thread too.
-static int64_t own_size(const double *rates, const Level *levels, int level) {
-    int64_t measured = level_size(rates, &levels[level]), told = told_size(level);
+static int64_t own_size(const double *rates, const Level *level, int64_t told) {
+    int64_t measured = level_size(rates, level);
     return measured < told && 2 * measured >= told ? told : measured;
 }
 
-// Those of the target stay where nothing like caches is found.
-static void set_caches(Machine *machine, const double *rates) {
+void cpu_set_caches(Machine *machine, const double rates[CPU_RANGES], const int64_t told[2]) {
     Level levels[N_LEVELS];
-    if (!find_levels(rates, levels))
+    if (!find_levels(rates, told[1], levels))
         return;
     double *found[] = {&machine->l1_bytes_per_second, &machine->l2_bytes_per_second,
                        &machine->l3_bytes_per_second, &machine->memory_bytes_per_second};
@@ -368,8 +369,8 @@ static void set_caches(Machine *machine, const double *rates) {
     levels[N_LEVELS - 1].from = RANGES - LEVEL_LEAST;
     for (int i = 0; i < N_LEVELS; i++)
         *found[i] = median_rate(rates, levels[i].from, levels[i].to);
-    machine->l1_bytes = own_size(rates, levels, 0);
-    machine->l2_bytes = own_size(rates, levels, 1);
+    machine->l1_bytes = own_size(rates, &levels[0], told[0]);
+    machine->l2_bytes = own_size(rates, &levels[1], told[1]);
     // No step behind L2's: all larger ranges are in L3, and memory is a guess.
     if (*found[2] < STEP_LEAST * *found[3]) {
         *found[2] = median_rate(rates, levels[2].from, RANGES);
@@ -436,7 +437,7 @@ bool cpu_measure(Machine *machine) {
     double longer = measure_in_turns(memory, machine, rates);
     free(memory);
     machine->threads = att_cores_usable();
-    set_caches(machine, rates);
+    cpu_set_caches(machine, rates, (int64_t[]){told_size(0), told_size(1)});
     double brought = 2.0 * machine->vector_bytes / machine->l2_bytes_per_second;
     machine->scattered_exposed = fmin(fmax(longer / brought, 0), 1);
     return true;

@@ -70,9 +70,9 @@ typedef struct {
     GemmPlan plan;
 } MeasuredPlan;
 
-// Plans that differ by more than a tenth in what was measured are told apart.
 typedef Kernel *MakeGemm(Arena *arena, const GemmPlan *plan);
 
+// Plans that differ by more than a tenth in what was measured are told apart.
 static void check_order(const Machine *machine, MakeGemm *make, const MeasuredPlan *plans, int n) {
     Arena *arena = arena_new();
     double seconds[16];

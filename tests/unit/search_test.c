@@ -247,7 +247,7 @@ static void test_each_number_is_a_step_of_a_distance(void **state) {
 
 static void test_the_same_measurements_ask_for_the_same(void **state) {
     (void)state;
-    static const uint64_t seeds[] = {3, 3, 4, 5, 6, 7};
+    static const uint64_t seeds[] = {3, 3, 4};
     enum { N_SEEDS = sizeof seeds / sizeof *seeds };
     uint64_t traces[N_SEEDS] = {0};
     for (int i = 0; i < N_SEEDS; i++) {
@@ -258,10 +258,7 @@ static void test_the_same_measurements_ask_for_the_same(void **state) {
         session_free(w.session);
     }
     assert_true(traces[0] == traces[1]);
-    bool others = false; // the seed draws moves, by chance the same ones
-    for (int i = 2; i < N_SEEDS; i++)
-        others = others || traces[i] != traces[0];
-    assert_true(others);
+    assert_true(traces[0] != traces[2]); // the seed draws moves
 }
 
 static void test_all_are_tried_with_all_effort(void **state) {

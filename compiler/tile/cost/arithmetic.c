@@ -3,9 +3,10 @@
 //
 // A contraction is its microkernel calls: each step of k issues rows x vectors multiply-adds, loads
 // of as many vectors, two of each a cycle, and splats of as many elements as there are rows, of
-// which some machines load more. No step is shorter than the latency of its sums allows. A compute
-// stage issues its ops by their weight and, beside them, its loads and stores; what does not change
-// along the inner dims is counted where the target hoists it to.
+// which some machines load more, and a line that is asked for ahead. No step is shorter than the
+// latency of its sums allows. A compute stage issues its ops by their weight and, beside them, its
+// loads and stores; what does not change along the inner dims is counted where the target hoists it
+// to.
 //
 // Source: measured stages of the fused kernels (12 x 32 over 64: 2% above the multiply-adds, over
 // 12: 8%).
@@ -15,7 +16,7 @@
 
 static const double LATENCY = 4; // cycles of a multiply-add
 static const double STEP = 0.1;  // of each step: where it reads
-static const double ASKED = 1;   // for a line ahead, which takes a load's place
+static const double ASKED = 1;   // for a line of the next panel, by several rows: as a load
 // Of a step whose lanes are a line in another page than the last one, beside its rows; and of each
 // row more than L1 keeps. Measured on an AMD EPYC (25.17.1, two cycles for a vector), like
 // STEP: projections of 512 and 64 positions, 768 and 1024 x 3072 and 4096, one vector wide.
@@ -140,8 +141,8 @@ static double splits_of(double sums, double most) {
 
 static double call_cycles(const Calls *calls, double rows, double vectors) {
     double sums = rows * vectors;
-    double loads = rows * calls->splat + vectors * (calls->b_splits ? 2 : 1);
-    loads += rows > 1 ? ASKED : 0;
+    double loads =
+        rows * calls->splat + vectors * (calls->b_splits ? 2 : 1) + (rows > 1 ? ASKED : 0);
     double widening = rows * calls->a_widening + vectors * calls->b_widening;
     double step = fmax(fmax(sums + widening, loads) / 2, LATENCY / splits_of(sums, calls->splits));
     step = fmax(step, rows * calls->splat / 2 + calls->lanes) + STEP;

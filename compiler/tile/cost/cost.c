@@ -16,27 +16,23 @@
 #include <string.h>
 
 // Parts of the shorter of arithmetic and traffic that the other does not hide, from L2 and from
+// further away; and how many times the machine's own part is waited for beside, twice as many from
 // further away.
 //
 // Source: all schedules of 17 contraction kernels, measured (8 to 512 rows), least squares; sums by
 // the ranks of twelve. No data further away is waited for shorter, where L3 has at most 3/4 of the
-// rate of L2.
-static const double EXPOSED[N_FLOWS][2] = {
-    [FLOW_STEADY] = {0.1, 0.35},       [FLOW_ROWS] = {0.1, 0.1},
-    [FLOW_ROWS_BESIDE] = {0.1, 0.1},   [FLOW_LANES] = {0.02, 0.05},
-    [FLOW_LANES_APART] = {0.02, 0.05}, [FLOW_SUMS] = {1, 0.75},
-    [FLOW_SUMS_APART] = {1, 0.75},     [FLOW_STORED] = {0.4, 0.4},
-    [FLOW_STORED_APART] = {0.4, 0.4}};
-
-// Some machines wait longer for what a microkernel asks for, by how scattered it is: their part
-// times these, twice that of what comes from further away. Source: places.c.
-static const double SCATTERED[N_FLOWS] = {
-    [FLOW_ROWS] = 1,        [FLOW_ROWS_BESIDE] = 2, [FLOW_LANES] = 0.25,
-    [FLOW_LANES_APART] = 1, [FLOW_SUMS_APART] = 1,  [FLOW_STORED_APART] = 1};
+// rate of L2. Of the machine's part: places.c.
+static const struct {
+    double exposed[2], scattered;
+} FLOWS[N_FLOWS] = {[FLOW_STEADY] = {{0.1, 0.35}, 0},           [FLOW_ROWS] = {{0.1, 0.1}, 1},
+                    [FLOW_ROWS_BESIDE] = {{0.1, 0.1}, 2},       [FLOW_LANES] = {{0.02, 0.05}, 0.25},
+                    [FLOW_LANES_SCATTERED] = {{0.02, 0.05}, 1}, [FLOW_SUMS] = {{1, 0.75}, 0},
+                    [FLOW_SUMS_SCATTERED] = {{1, 0.75}, 1},     [FLOW_STORED] = {{0.4, 0.4}, 0},
+                    [FLOW_STORED_SCATTERED] = {{0.4, 0.4}, 1}};
 
 static double exposed_part(const Machine *machine, int flow, bool further) {
-    double own = machine->scattered_exposed * SCATTERED[flow] * (further ? 2 : 1);
-    return fmin(EXPOSED[flow][further] + own, 1);
+    double own = machine->scattered_exposed * FLOWS[flow].scattered * (further ? 2 : 1);
+    return fmin(FLOWS[flow].exposed[further] + own, 1);
 }
 
 static const double CALL_SECONDS = 4e-8; // of a task; measured: a layer norm in 2 and in 32

@@ -112,7 +112,7 @@ bool cost_lanes_scattered(const Walk *w, const Stage *stage);
 // Of a microkernel: do its rows lie side by side, so that all splats of a step are of a line?
 bool cost_rows_beside(const Walk *w, const Stage *stage);
 // Does it write short pieces of rows that lie apart, one after the other?
-bool cost_result_apart(const Walk *w, const Stage *stage);
+bool cost_result_scattered(const Walk *w, const Stage *stage);
 
 // ---- traffic.c: bytes that come from beyond L1 ----
 void cost_open_footprints(Walk *w); // before the first frame
@@ -131,11 +131,11 @@ typedef enum {
     FLOW_ROWS,
     FLOW_ROWS_BESIDE,
     FLOW_LANES,
-    FLOW_LANES_APART,
+    FLOW_LANES_SCATTERED,
     FLOW_SUMS,
-    FLOW_SUMS_APART,
+    FLOW_SUMS_SCATTERED,
     FLOW_STORED,
-    FLOW_STORED_APART,
+    FLOW_STORED_SCATTERED,
     N_FLOWS
 } FlowKind;
 // Adds what all runs of a stage at the current place move, by the level that it comes from. Returns

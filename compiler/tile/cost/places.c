@@ -177,42 +177,45 @@ bool cost_rows_beside(const Walk *w, const Stage *stage) {
            cost_has_lines(&w->kernel->buffers.at[a->buffer]);
 }
 
-// With the loops inside the stage that run on along the rows of its result.
-static double *lengths_run_on(const Walk *w, const Stage *stage) {
+// With the loops inside the stage that run on along the rows of its result. Overwrites w->around.
+static const double *lengths_run_on(const Walk *w, const Stage *stage) {
     const Access *c = &stage->c;
     memcpy(w->around, w->length, sizeof *w->length * w->kernel->dims.count);
     for (uint32_t at = w->depth; at-- > w->stage_depth;) {
         const Frame *frame = w->frames.at[at];
-        if (frame->turns > 1 && (!c->rank || frame->dim != c->index[c->rank - 1].dim))
+        if (frame->turns <= 1)
+            continue;
+        if (!c->rank || frame->dim != c->index[c->rank - 1].dim)
             break;
-        if (frame->turns > 1)
-            w->around[frame->dim] *= frame->turns;
+        w->around[frame->dim] *= frame->turns;
     }
     return w->around;
 }
 
-static bool is_result(const Stage *stage, const Access *access) {
-    return stage->kind == STAGE_CONTRACT && access == &stage->c;
+// How far apart rows lie of which an access has a short run each; 0: they are followed, or one run.
+static double short_runs_apart(const Walk *w, const Stage *stage, const Access *access,
+                               const double *length, double run) {
+    bool is_short = run < FOLLOWED && cost_has_lines(&w->kernel->buffers.at[access->buffer]);
+    return is_short ? run_stride(w, stage, access, run, length) : 0;
 }
 
-bool cost_result_apart(const Walk *w, const Stage *stage) {
-    if (!stage_has_microkernel(stage) || !cost_has_lines(&w->kernel->buffers.at[stage->c.buffer]))
+bool cost_result_scattered(const Walk *w, const Stage *stage) {
+    if (!stage_has_microkernel(stage))
         return false;
     const double *length = lengths_run_on(w, stage);
     double run = run_bytes(w, stage, &stage->c, length);
-    return run < FOLLOWED && run_stride(w, stage, &stage->c, run, length) >= SCATTERED_STRIDE;
+    return short_runs_apart(w, stage, &stage->c, length, run) >= SCATTERED_STRIDE;
 }
 
 double cost_far_part(const Walk *w, const Stage *stage, const Access *access) {
     bool contract = stage->kind == STAGE_CONTRACT;
-    const double *length = !contract                  ? w->box
-                           : is_result(stage, access) ? lengths_run_on(w, stage)
-                                                      : w->length;
-    double run = run_bytes(w, stage, access, length), between = 0;
-    if (run >= FOLLOWED || !cost_has_lines(&w->kernel->buffers.at[access->buffer]) ||
-        (contract && !stage_has_microkernel(stage)))
+    if (contract && !stage_has_microkernel(stage))
         return 1;
-    double stride = run_stride(w, stage, access, run, length);
+    const double *length = !contract             ? w->box
+                           : access == &stage->c ? lengths_run_on(w, stage)
+                                                 : w->length;
+    double run = run_bytes(w, stage, access, length);
+    double stride = short_runs_apart(w, stage, access, length, run), between = 0;
     if (stride >= SCATTERED_STRIDE)
         between = BETWEEN_SCATTERED * w->machine->scattered_exposed;
     if (stride >= PAGE && contract && access == &stage->b)

@@ -469,11 +469,13 @@ static FlowKind flow_of(const Walk *w, const Stage *stage, uint32_t at, bool add
     if (stage->kind != STAGE_CONTRACT)
         return FLOW_STEADY;
     if (at == 1)
-        return cost_lanes_scattered(w, stage) ? FLOW_LANES_APART : FLOW_LANES;
+        return cost_lanes_scattered(w, stage) ? FLOW_LANES_SCATTERED : FLOW_LANES;
     if (at == 0)
         return cost_rows_beside(w, stage) ? FLOW_ROWS_BESIDE : FLOW_ROWS;
-    bool apart = cost_result_apart(w, stage);
-    return adds_up ? apart ? FLOW_SUMS_APART : FLOW_SUMS : apart ? FLOW_STORED_APART : FLOW_STORED;
+    bool scattered = cost_result_scattered(w, stage);
+    if (adds_up)
+        return scattered ? FLOW_SUMS_SCATTERED : FLOW_SUMS;
+    return scattered ? FLOW_STORED_SCATTERED : FLOW_STORED;
 }
 
 double cost_add_traffic(Walk *w, const Stage *stage, double bytes[N_FLOWS][N_FROM]) {
