@@ -209,7 +209,8 @@ def test_a_known_combination_is_compared(source, db):
     [one] = attc_json("tune", source, *D, "--threads", 1, "--db", db, "--budget", "20s")["programs"]
     assert both in [trial["schedule"] for trial in one["trials"]]
     left = [e["schedule"] for e in entries_of(db) if e["schedule"]["kind"] == "program"]
-    assert left == ([one["schedule"]] if one["kept"] else [])
+    # What is neither faster nor slower for sure stays.
+    assert left in ([[one["schedule"]]] if one["kept"] else [[], [both]])
 
 
 def test_a_program_that_is_told_of_is_used(source, db):

@@ -56,15 +56,21 @@ static bool put_winners(Tuner *tuner, const char **why) {
 
 // ---- losers -------------------------------------------------------------------------------------
 
-// Was it measured with the last trials, or with all winners, and is it no faster?
+// Of the last trials by their median, of others by each of several runs.
+static bool is_slower(const TuneTrial *trial) {
+    uint32_t count = trial->ratios.count;
+    bool judged = trial->last && count > trial->judged_from;
+    return judged ? trial->ratio > ATT_WORTH
+                  : count > 1 && tune_quantile(trial->ratios.at, count, 0) > 1;
+}
+
+// Is it no faster, or was it none with all winners? What nobody can tell has not lost.
 static bool has_lost(const Tuner *tuner, uint32_t site, const Schedule *schedule) {
     const TuneSite *searched = tune_search_site(tuner->search, site);
     for (uint32_t i = 1; i < searched->trials.count; i++) {
         const TuneTrial *trial = &searched->trials.at[i];
-        bool slow =
-            trial->last && trial->ratios.count > trial->judged_from && trial->ratio > ATT_WORTH;
         if (schedule_same(&trial->schedule, schedule))
-            return slow || tuner->results[site].refuted == i;
+            return is_slower(trial) || tuner->results[site].refuted == i;
     }
     return false;
 }
