@@ -360,7 +360,7 @@ def test_bench_reports_what_the_contract_says():
         "kernels",
     ):
         assert key in figures
-    assert figures["threads"] == 1 and figures["gflops"] > 0
+    assert figures["threads"] == 1 and 0 < figures["share_of_peak"] < 1.1
     assert figures["share_of_peak"] == pytest.approx(figures["gflops"] / figures["peak_gflops"])
     assert {"name", "seconds", "share"} <= set(figures["kernels"][0])
 
@@ -376,8 +376,8 @@ def test_bench_of_gradients_times_the_parts_and_both():
     assert both["backward_seconds"] == backward["seconds"]
     assert both["threads"] == 1 and both["dims"]["n"] == 256 and both["kernels"]
     for part in parts:
+        assert 0 < part["share_of_peak"] < 1.1 and part["workspace_bytes"] >= 0
         assert part["share_of_peak"] == pytest.approx(part["gflops"] / both["peak_gflops"])
-        assert part["workspace_bytes"] >= 0
         assert part["gflops"] == pytest.approx(2e-9 * part["multiplies"] / part["seconds"])
     assert forward["multiplies"] == attc_json("cost", *words)["multiplies"]
     assert both["multiplies"] == attc_json("cost", *words, "--grad")["multiplies"]

@@ -444,7 +444,7 @@ def test_share_of_peak(made, trained):
     of_a_batch = eval(json.loads(lm(made, "info", "--json"))["multiplies"], {"b": 4})
     for name, batches in ("whole", 1), ("twice", 2):
         rows = log(made, name)
-        assert rows and all(float(row["share_of_peak"]) > 0 for row in rows)
+        assert rows and all(0 < float(row["share_of_peak"]) < 1.2 for row in rows)
         # a rate times seconds is what a step does
         assert all(round(float(row["tokens_per_second"]) * float(row["seconds"])) ==
                    4 * 16 * batches for row in rows)

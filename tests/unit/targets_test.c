@@ -95,34 +95,55 @@ static void this_machine_can_be_measured(void **state) {
     assert_int_equal(machine.vector_bytes, host->machine.vector_bytes);
 }
 
-// GB/s of 8, 12, 16, 24 ... KiB as a Xeon with 48 KiB, 2 MiB and a slow L3 read them: alone, and
-// three times beside others or with pages that met in few sets.
+// GB/s of 8, 12, 16, 24 ... KiB, and what they are to be taken for.
+typedef struct {
+    double read[CPU_RANGES];
+    int64_t l1_bytes, l2_bytes;
+    double l3_rate;
+} Curve;
+
 static void a_disturbed_l2_is_not_taken_for_l3(void **state) {
     (void)state;
-    static const double read[][CPU_RANGES] = {
-        {355, 366, 371, 375, 381, 372, 180, 180, 179, 178, 181, 180, 180,
-         178, 179, 137, 76,  37,  32,  30,  30,  30,  30,  30,  30,  29},
-        {355, 366, 371, 375, 381, 372, 180, 180, 179, 178, 181, 137, 180,
-         123, 126, 126, 76,  41,  36,  33,  32,  32,  31,  31,  30,  30},
-        {355, 366, 371, 375, 381, 372, 180, 180, 179, 178, 181, 180, 163,
-         125, 143, 101, 75,  34,  31,  30,  30,  30,  30,  30,  30,  30},
-        {355, 366, 371, 375, 381, 372, 180, 180, 179, 178, 181, 149, 126,
-         157, 120, 116, 76,  35,  31,  31,  30,  30,  30,  30,  30,  30},
+    static const Curve curves[] = {
+        // A Xeon with 48 KiB, 2 MiB and a slow L3, alone,
+        {{355, 366, 371, 375, 381, 372, 180, 180, 179, 178, 181, 180, 180,
+          178, 179, 137, 76,  37,  32,  30,  30,  30,  30,  30,  30,  29},
+         48 << 10,
+         2 << 20,
+         31},
+        // and beside others or with pages that met in few sets.
+        {{355, 366, 371, 375, 381, 372, 180, 180, 179, 178, 181, 137, 180,
+          123, 126, 126, 76,  41,  36,  33,  32,  32,  31,  31,  30,  30},
+         48 << 10,
+         2 << 20,
+         31},
+        {{355, 366, 371, 375, 381, 372, 180, 180, 179, 178, 181, 180, 163,
+          125, 143, 101, 75,  34,  31,  30,  30,  30,  30,  30,  30,  30},
+         48 << 10,
+         2 << 20,
+         31},
+        {{355, 366, 371, 375, 381, 372, 180, 180, 179, 178, 181, 149, 126,
+          157, 120, 116, 76,  35,  31,  31,  30,  30,  30,  30,  30,  30},
+         48 << 10,
+         2 << 20,
+         31},
+        // An L3 that goes on behind what is told of L2, as some virtual machines tell it, is one.
+        {{220, 221, 222, 223, 219, 150, 120, 121, 120, 120, 120, 119, 118,
+          110, 90,  72,  70,  70,  70,  69,  70,  68,  60,  50,  40,  36},
+         32 << 10,
+         768 << 10,
+         70},
     };
-    // An L3 that goes on behind what is told of L2, as some virtual machines tell it, is one.
-    static const double another[CPU_RANGES] = {220, 221, 222, 223, 219, 150, 120, 121, 120,
-                                               120, 120, 119, 118, 110, 90,  72,  70,  70,
-                                               70,  69,  70,  68,  60,  50,  40,  36};
-    double rates[CPU_RANGES];
-    for (size_t i = 0; i <= sizeof read / sizeof *read; i++) {
-        bool last = i == sizeof read / sizeof *read;
+    for (size_t i = 0; i < sizeof curves / sizeof *curves; i++) {
+        const Curve *curve = &curves[i];
+        double rates[CPU_RANGES];
         for (int k = 0; k < CPU_RANGES; k++)
-            rates[k] = 1e9 * (last ? another[k] : read[i][k]);
+            rates[k] = 1e9 * curve->read[k];
         Machine machine = {.vector_bytes = 64, .threads = 1};
-        cpu_set_caches(&machine, rates, (int64_t[]){(last ? 32 : 48) << 10, 2 << 20});
-        assert_int_equal(machine.l1_bytes, (last ? 32 : 48) << 10);
-        assert_int_equal(machine.l2_bytes, last ? 768 << 10 : 2 << 20);
-        assert_true(fabs(machine.l3_bytes_per_second - (last ? 70e9 : 31e9)) < 2e9);
+        cpu_set_caches(&machine, rates, (int64_t[]){curve->l1_bytes, 2 << 20});
+        assert_int_equal(machine.l1_bytes, curve->l1_bytes);
+        assert_int_equal(machine.l2_bytes, curve->l2_bytes);
+        assert_true(fabs(machine.l3_bytes_per_second - 1e9 * curve->l3_rate) < 2e9);
     }
 }
 
