@@ -181,9 +181,10 @@ typedef struct {
 } Stage;
 
 // A target asks ahead for the blocks of b that come from arguments in panels: while one is worked
-// off, for the next, if a block has so many summed positions and bytes. Longer sums are cut into
-// pieces whose blocks are not larger.
-enum { ASKED_STEPS_MIN = 32, ASKED_BYTES_MAX = 64 << 10 };
+// off, for the next, if a block has so many summed positions and bytes and so many row blocks.
+// Longer sums are cut into pieces whose blocks are not larger. Beyond so many row blocks the wait
+// is small next to their work, and large blocks of b would drive out what else is kept.
+enum { ASKED_STEPS_MIN = 32, ASKED_BYTES_MAX = 64 << 10, ASKED_ROW_BLOCKS_MAX = 16 };
 // And for the rows that come next, where rows are neighbours in a and steps so many bytes apart
 // that no hardware follows them.
 enum { ASKED_STRIDE_MIN = 4096 };

@@ -13,10 +13,6 @@
 // until then, they ask for the same lanes of later rows.
 #include "cpu/contract.h"
 
-// Beyond so many row blocks the wait is small next to their work, and large blocks of b would
-// drive out what else is kept.
-enum { ROW_BLOCKS_MAX = 16 };
-
 // The length of a dim's range, or what it is likely to be.
 static int64_t likely_length(const Contract *c, TileDimId dim) {
     if (dim == TILE_DIM_NONE)
@@ -59,8 +55,9 @@ void contract_choose_ahead(const Contract *c, CpuMicroShape *shape) {
     int64_t blocks = (likely_length(c, c->stage->rows) + shape->rows - 1) / shape->rows;
     int64_t bytes = step_bytes(shape);
     bool one_piece = shape->b_k == (int64_t)shape->vectors * shape->width;
-    bool asks = one_piece && c->b.buffer->place != PLACE_SCRATCH && blocks <= ROW_BLOCKS_MAX &&
-                steps >= ASKED_STEPS_MIN && mul_capped(steps, bytes) <= ASKED_BYTES_MAX;
+    bool asks = one_piece && c->b.buffer->place != PLACE_SCRATCH &&
+                blocks <= ASKED_ROW_BLOCKS_MAX && steps >= ASKED_STEPS_MIN &&
+                mul_capped(steps, bytes) <= ASKED_BYTES_MAX;
     shape->asks_rows = asks_rows(shape, blocks);
     shape->asks_b = one_piece ? CPU_ASKS_NOTHING : asks_of_rows_of_b(c, shape, steps);
     shape->ahead = asks ? (int)((bytes + blocks * CPU_LINE - 1) / (blocks * CPU_LINE)) : 0;

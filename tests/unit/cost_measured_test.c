@@ -289,6 +289,23 @@ static void test_where_the_data_of_fused_heads_is(void **state) {
     arena_free(arena);
 }
 
+// Two row blocks ask for the next panel of K and wait for none of it more than any machine does;
+// one waits for it as this machine does.
+static void test_panels_that_are_asked_for(void **state) {
+    (void)state;
+    Arena *arena = arena_new();
+    Machine machine = waiting_core();
+    StageCost stages[2];
+    for (int blocks = 1; blocks <= 2; blocks++) {
+        Fused fused = talking_heads(arena, 1008, 12 * blocks);
+        stages[blocks - 1] =
+            tile_cost(arena, fused.kernel, fused.extents, &machine).stages.at[QUERY_KEY];
+    }
+    assert_true(stages[1].bytes[FROM_L3] > 0.5 * stages[0].bytes[FROM_L3]); // and some of J
+    assert_true(stages[1].exposed[FROM_L3] < 0.4 * stages[0].exposed[FROM_L3]);
+    arena_free(arena);
+}
+
 // What blocks of queries have in common is in L3 once; what each of them keeps is there for each.
 static void test_threads_share_the_last_cache(void **state) {
     (void)state;
@@ -349,6 +366,7 @@ int main(void) {
         cmocka_unit_test(test_stages_of_fused_heads),
         cmocka_unit_test(test_order_of_rows_per_task),
         cmocka_unit_test(test_where_the_data_of_fused_heads_is),
+        cmocka_unit_test(test_panels_that_are_asked_for),
         cmocka_unit_test(test_threads_share_the_last_cache),
         cmocka_unit_test(test_what_is_due_to_rates),
     };

@@ -123,14 +123,15 @@ void cost_measure_turn(Walk *w, const NodeList *body);
 // Before the walk goes into body->at[index]: how long ago its siblings touched what it touches.
 void cost_look_back(Walk *w, const NodeList *body, uint32_t index);
 // How data comes: the operands of a contraction line by line, as its microkernel asks for them, a
-// row's for some steps or all rows' for each, its lanes side by side or rows apart; what it adds to
-// between two calls, which both wait; what it stores in bursts; what other stages touch along with
-// their arithmetic.
+// row's for some steps or all rows' for each, its lanes side by side, asked for ahead, or rows
+// apart; what it adds to between two calls, which both wait; what it stores in bursts; what other
+// stages touch along with their arithmetic.
 typedef enum {
     FLOW_STEADY,
     FLOW_ROWS,
     FLOW_ROWS_BESIDE,
     FLOW_LANES,
+    FLOW_LANES_ASKED,
     FLOW_LANES_SCATTERED,
     FLOW_SUMS,
     FLOW_SUMS_SCATTERED,

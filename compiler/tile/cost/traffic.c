@@ -464,12 +464,37 @@ static bool is_repeated(const Walk *w, const Stage *stage, uint32_t at) {
     return false;
 }
 
+// Blocks along the rows: turns of the innermost loop inside the stage.
+static double row_blocks(const Walk *w, const Stage *stage) {
+    const Frame *innermost = w->frames.at[w->depth - 1];
+    return w->depth > w->stage_depth && innermost->dim == stage->rows ? innermost->turns : 1;
+}
+
+// Are the lanes of a microkernel panels, of which the row blocks ask for the next one? A single
+// row block has the time of one call for all of the next panel, which is too short.
+static bool lanes_asked(const Walk *w, const Stage *stage) {
+    const TileBuffer *buffer = &w->kernel->buffers.at[stage->b.buffer];
+    if (!stage_has_microkernel(stage) || buffer->place == PLACE_SCRATCH ||
+        access_panel_dim(w->kernel, &stage->b) != stage->lanes)
+        return false;
+    double steps = 1, blocks = row_blocks(w, stage);
+    uint64_t flat = cost_flat_dims(w, stage);
+    for (int i = 0; i < stage->n_dims; i++)
+        if (flat >> (stage->dims[i] & 63) & 1)
+            steps *= w->length[stage->dims[i]];
+    double bytes = steps * stage->lane_block * (double)elem_bytes(buffer->elem);
+    return blocks > 1 && blocks <= ASKED_ROW_BLOCKS_MAX && steps >= ASKED_STEPS_MIN &&
+           bytes <= ASKED_BYTES_MAX;
+}
+
 // adds_up: to what the result of a contraction holds.
 static FlowKind flow_of(const Walk *w, const Stage *stage, uint32_t at, bool adds_up) {
     if (stage->kind != STAGE_CONTRACT)
         return FLOW_STEADY;
     if (at == 1)
-        return cost_lanes_scattered(w, stage) ? FLOW_LANES_SCATTERED : FLOW_LANES;
+        return cost_lanes_scattered(w, stage) ? FLOW_LANES_SCATTERED
+               : lanes_asked(w, stage)        ? FLOW_LANES_ASKED
+                                              : FLOW_LANES;
     if (at == 0)
         return cost_rows_beside(w, stage) ? FLOW_ROWS_BESIDE : FLOW_ROWS;
     bool scattered = cost_result_scattered(w, stage);
