@@ -85,6 +85,13 @@ int64_t stage_busy_rows(int vectors) {
     return ceil_div(SUMS_IN_FLIGHT, vectors);
 }
 
+// Beyond so many row blocks the wait is small next to their work, and large blocks of b would drive
+// out what else is kept.
+bool stage_asks_ahead(double row_blocks, double steps, double bytes) {
+    enum { ROW_BLOCKS_MAX = 16, STEPS_MIN = 32 };
+    return row_blocks <= ROW_BLOCKS_MAX && steps >= STEPS_MIN && bytes <= ASKED_BYTES_MAX;
+}
+
 // Somewhat smaller blocks of one size are better than two sizes, since each is a function to
 // compile. But a step of k reads vector_bytes of b per rows / 2 cycles, and 16 bytes a cycle are
 // what L2 can be expected to deliver.

@@ -180,11 +180,11 @@ typedef struct {
     bool pad; // a panel buffer that is stored to up to its end has zeros behind it
 } Stage;
 
-// A target asks ahead for the blocks of b that come from arguments in panels: while one is worked
-// off, for the next, if a block has so many summed positions and bytes and so many row blocks.
-// Longer sums are cut into pieces whose blocks are not larger. Beyond so many row blocks the wait
-// is small next to their work, and large blocks of b would drive out what else is kept.
-enum { ASKED_STEPS_MIN = 32, ASKED_BYTES_MAX = 64 << 10, ASKED_ROW_BLOCKS_MAX = 16 };
+// A target asks ahead for the blocks of b that come from arguments in panels: while the row blocks
+// that share one are worked off, for the next, if it has so many summed positions and bytes. Longer
+// sums are cut into pieces whose blocks are not larger.
+enum { ASKED_BYTES_MAX = 64 << 10 };
+bool stage_asks_ahead(double row_blocks, double steps, double bytes);
 // And for the rows that come next, where rows are neighbours in a and steps so many bytes apart
 // that no hardware follows them.
 enum { ASKED_STRIDE_MIN = 4096 };

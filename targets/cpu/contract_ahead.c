@@ -56,8 +56,7 @@ void contract_choose_ahead(const Contract *c, CpuMicroShape *shape) {
     int64_t bytes = step_bytes(shape);
     bool one_piece = shape->b_k == (int64_t)shape->vectors * shape->width;
     bool asks = one_piece && c->b.buffer->place != PLACE_SCRATCH &&
-                blocks <= ASKED_ROW_BLOCKS_MAX && steps >= ASKED_STEPS_MIN &&
-                mul_capped(steps, bytes) <= ASKED_BYTES_MAX;
+                stage_asks_ahead((double)blocks, (double)steps, (double)mul_capped(steps, bytes));
     shape->asks_rows = asks_rows(shape, blocks);
     shape->asks_b = one_piece ? CPU_ASKS_NOTHING : asks_of_rows_of_b(c, shape, steps);
     shape->ahead = asks ? (int)((bytes + blocks * CPU_LINE - 1) / (blocks * CPU_LINE)) : 0;

@@ -483,8 +483,7 @@ static bool lanes_asked(const Walk *w, const Stage *stage) {
         if (flat >> (stage->dims[i] & 63) & 1)
             steps *= w->length[stage->dims[i]];
     double bytes = steps * stage->lane_block * (double)elem_bytes(buffer->elem);
-    return blocks > 1 && blocks <= ASKED_ROW_BLOCKS_MAX && steps >= ASKED_STEPS_MIN &&
-           bytes <= ASKED_BYTES_MAX;
+    return blocks > 1 && stage_asks_ahead(blocks, steps, bytes);
 }
 
 // adds_up: to what the result of a contraction holds.
