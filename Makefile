@@ -7,6 +7,7 @@
 #   make lint     house rules (STYLE): includes, sizes, formatting
 #   make bench    attc against PyTorch, JAX, NumPy; CASES=th-*,.. THREADS=1 PEERS=sdpa QUICK=1 GRAD=1
 #   make tuning   what attc tune finds, and how good defaults are; CASES=, THREADS=, EFFORT=
+#   make lengths   how even one library is over 50 lengths; CASES=, THREADS=
 #   make training  steps of training a language model against PyTorch; THREADS=, PEERS=
 #   make parity    the first losses of training programs against PyTorch's
 #   make experiments   small experiments with heads, in about an hour; EXPERIMENTS='rank sizes'
@@ -78,7 +79,7 @@ reverse  = $(if $(1),$(call reverse,$(wordlist 2,$(words $(1)),$(1))) $(firstwor
 LINK    := $(call reverse,$(ARCHIVES)) $(TRAIN) $(RUNTIME)
 
 .PHONY: all demo test unit units golden numeric variants commands products random random-long mutations accuracy lint deps \
-        bench tuning training parity experiments fuzz fuzzers replays clean format always
+        bench tuning lengths training parity experiments fuzz fuzzers replays clean format always
 all: $(BUILD)/attc $(RUNTIME) $(TRAIN)
 
 $(BUILD)/attc: $(BUILD)/obj/compiler/main.o $(BUILD)/obj/compiler/pipeline.o $(ARCHIVES) $(TRAIN) \
@@ -295,6 +296,11 @@ tuning: all $(VENV)/ready
 	$(VENV)/bin/python tests/bench/tuning.py $(BUILD)/attc --out $(BUILD)/tuning.csv \
 		$(if $(CASES),--cases '$(CASES)') $(if $(THREADS),--threads $(THREADS)) \
 		$(if $(EFFORT),--effort $(EFFORT))
+
+# How even one library is over 50 lengths that it was not compiled for; CASES, THREADS.
+lengths: all $(VENV)/ready
+	$(VENV)/bin/python tests/bench/lengths.py $(BUILD)/attc --out $(BUILD)/lengths.csv \
+		$(if $(CASES),--cases '$(CASES)') $(if $(THREADS),--threads $(THREADS))
 
 # Steps of training against PyTorch's: how long they take (THREADS, PEERS), and the first losses.
 training: all $(BENCH_VENV)/ready $(BUILD)/bench/libpeak.so

@@ -16,10 +16,11 @@ from cases import aligned
 class Function:
     """A function of a library on arrays: called without arguments, it gives its outputs by name."""
 
-    def __init__(self, library, about, arrays):
+    def __init__(self, library, about, arrays, extents):
         self.library, self.name = library, about["name"]
+        self.arrays = arrays  # their memory is the function's
         self.call = getattr(library.lib, self.name)
-        extents = library.case.extents
+        self.dynamic_extents = library.dynamic_extents(extents)
         pointers, self.outputs = [], {}
         for tensor in about["tensors"]:
             name = tensor["name"]
@@ -30,7 +31,7 @@ class Function:
             pointers.append(0 if flag else arrays[name].ctypes.data)
         # The function's struct (see the header beside a library): its size, the dynamic extents,
         # the tensors, and no workspace, so that the context keeps one.
-        words = [0, *library.dynamic_extents(), *pointers, 0, 0]
+        words = [0, *self.dynamic_extents, *pointers, 0, 0]
         words[0] = 8 * len(words)
         self.block = (ctypes.c_int64 * len(words))(*words)
 
@@ -42,7 +43,7 @@ class Function:
     def workspace_bytes(self):
         size = getattr(self.library.lib, f"{self.name}_workspace")
         size.restype = ctypes.c_int64
-        return size(*map(ctypes.c_int64, self.library.dynamic_extents()))
+        return size(*map(ctypes.c_int64, self.dynamic_extents))
 
 
 class Library:
@@ -83,18 +84,19 @@ class Library:
     def close(self):
         self.lib.att_context_free(self.context)
 
-    def dynamic_extents(self):
+    def dynamic_extents(self, extents):
         dims = [dim["name"] for dim in self.manifest["dims"] if dim["extent"] is None]
-        return [self.case.extents[dim] for dim in dims]
+        return [extents[dim] for dim in dims]
 
     def result(self):
         """Name and shape of what the entry returns."""
         (found,) = (t for t in self.manifest["tensors"] if t["role"] == "output")
         return found["name"], tuple(self.case.extents[dim] for dim in found["dims"])
 
-    def prepare(self, part, arrays):
-        """A function on these arrays by name, which get its outputs as well."""
-        return Function(self, self.functions[part], arrays)
+    def prepare(self, part, arrays, extents=None):
+        """A function on these arrays by name, which get its outputs as well; `extents` where those
+        of the dynamic dims are not the case's."""
+        return Function(self, self.functions[part], arrays, extents or self.case.extents)
 
 
 class Peak:

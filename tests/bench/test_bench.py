@@ -8,12 +8,14 @@ import os
 import re
 import subprocess
 import xml.etree.ElementTree as xml
+from dataclasses import replace
 
 import numpy as np
 import pytest
 
 from cases import GRADIENTS, HERE, aligned, choose, every_case
 from chart import chart
+from lengths import CORES, expected, lengths, report
 from library import Library
 from measure import Attc, Contender, Failed, Measurement, Settings, compare
 from peers import PEERS, Timed, arrange
@@ -86,11 +88,37 @@ def test_library_equals_numpy(tmp_path):
     expected = np.einsum("nhm,md->nhd", W / W.sum(-1, keepdims=True), inputs["M"])
     for dynamic in ((), ("n", "m")):
         library = Library(ATTC, small, 2, tmp_path, dynamic)
-        assert len(library.dynamic_extents()) == len(dynamic)
+        assert len(library.dynamic_extents(small.extents)) == len(dynamic)
         function = library.prepare("results", dict(inputs))
         assert function.workspace_bytes() > 0
         compare(function(), dict(O=expected))
         library.close()
+
+
+def test_one_library_runs_other_lengths(tmp_path):
+    library = Library(ATTC, replace(CORES["causal-th"](40), name="one"), 1, tmp_path, ("n", "m"))
+    for n in (1, 33):
+        other = CORES["causal-th"](n)
+        alone = Library(ATTC, other, 1, tmp_path)
+        given = library.prepare("results", other.inputs(), other.extents)
+        compare(given(), alone.prepare("results", other.inputs())())
+        alone.close()
+    library.close()
+
+
+def test_lengths_are_judged_by_their_neighbours():
+    chosen = lengths(48, 1500, 50)
+    assert len(chosen) == 50 and (chosen[0], chosen[-1]) == (48, 1500)
+    seconds = {n: 1e-6 * n**2 for n in chosen}
+    wanted = expected(chosen, seconds)
+    assert list(wanted) == chosen[1:-1]
+    assert all(wanted[n] == pytest.approx(seconds[n]) for n in wanted)
+    slow, fast = chosen[20], chosen[30]
+    first, *others = report("th", seconds | {slow: 1.12 * seconds[slow]}, wanted)
+    assert "47 of 48 lengths within 10%" in first and f"slowest {slow}: +12.0%" in first
+    assert others == [f"    {slow}: {1.12e3 * seconds[slow]:.3f} ms, +12.0%"]
+    _, line = report("th", seconds | {fast: 0.8 * seconds[fast]}, wanted)
+    assert line.endswith("-20.0%")
 
 
 def test_comparison_sees_an_error():
