@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // attc: one command and its exit status.
 #include "driver/driver.h"
+#include "signals.h"
 
 static int (*const commands[N_COMMANDS])(Options *options) = {
     [COMMAND_CHECK] = command_check,   [COMMAND_COST] = command_cost,
@@ -12,6 +13,7 @@ static int (*const commands[N_COMMANDS])(Options *options) = {
 };
 
 int main(int argc, char **argv) {
+    att_signals_let_writing_fail();
     Session *session = session_new();
     Options options = {.session = session};
     bool stop = false;

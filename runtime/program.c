@@ -11,6 +11,7 @@
 
 #include "arguments.h"
 #include "internal.h"
+#include "signals.h"
 
 enum { STATUS_FINE = 0, STATUS_DATA = 1, STATUS_USAGE = 2 };
 enum {
@@ -375,6 +376,7 @@ static int run_program(Program *p, int argc, char **argv) {
 }
 
 int att_program_main(const AttModule *module, int argc, char **argv) {
+    att_signals_let_writing_fail();
     return att_program_main_with(module, NULL, argc, argv);
 }
 

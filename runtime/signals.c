@@ -7,6 +7,10 @@
 
 #include <stddef.h>
 
+void att_signals_let_writing_fail(void) {
+    signal(SIGXFSZ, SIG_IGN);
+}
+
 void att_signals_hold(AttHeldSignals *held) {
     // All that end a process, but those of a fault in it.
     static const int signals[] = {SIGINT,  SIGTERM, SIGHUP,  SIGQUIT,   SIGXCPU, SIGXFSZ, SIGPIPE,

@@ -6,6 +6,10 @@
 #include <signal.h>
 #include <stdbool.h>
 
+// For main: a file that outgrows the limit of the process is an error of the one who writes it, as on
+// a full disk, and does not end the process.
+void att_signals_let_writing_fail(void);
+
 typedef struct {
     sigset_t before; // the mask to go back to
     sigset_t ending; // what is held: interrupt, terminate and their like that nobody handles

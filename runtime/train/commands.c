@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // main() of a program that trains: its subcommands.
 
+#include "signals.h"
 #include "train/commands.h"
 
 #include <errno.h>
@@ -38,6 +39,7 @@ static bool is_help(const char *word) {
 }
 
 int att_trainer_main(const AttTrainer *trainer, int argc, char **argv) {
+    att_signals_let_writing_fail();
     if (trainer->abi != ATT_TRAINER_ABI) {
         fprintf(stderr, "%s: error: built for another version of the training runtime\n", argv[0]);
         return ATT_EXIT_DATA;

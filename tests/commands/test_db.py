@@ -435,7 +435,6 @@ def test_a_disk_that_is_full(path):
 
     for limit in size + 4096, size, 512, 0:
         def limit_files():
-            signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
             resource.setrlimit(resource.RLIMIT_FSIZE, (limit, limit))
 
         done = subprocess.run([ATTC, "db", "import", "-", "--db", path], input=text, text=True,

@@ -2,6 +2,7 @@
 """`attc run` and programs of `attc build --exe` read one command line in one way."""
 
 import os
+import resource
 import subprocess
 
 import numpy as np
@@ -175,6 +176,19 @@ def test_an_input_may_be_written_over(made, output):
         np.save(made / "X.npy", before)
         (made / "hard.npy").unlink()
         (made / "hard.npy").hardlink_to(made / "X.npy")
+
+
+def test_a_file_beyond_the_limit_is_an_error(made):
+    """Of writing: the process goes on, says so and leaves what was there."""
+
+    def small_files():
+        resource.setrlimit(resource.RLIMIT_FSIZE, (1024, 1024))
+
+    (made / "large.npy").write_bytes(b"before")
+    words = ["-D", "n=30,m=40,d=3", "--seed=1", "-o", "large.npy"]
+    for run in both(made, "one", words, preexec_fn=small_files):
+        assert run.returncode == 1 and b"large.npy: File too large" in run.stderr
+    assert (made / "large.npy").read_bytes() == b"before"
 
 
 def test_a_link_stays_a_link(made):

@@ -322,7 +322,6 @@ def test_what_fails_first_is_told_first(made):
     (made / "unkept" / "loss.svg").mkdir(parents=True)
 
     def small_files():
-        signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
         resource.setrlimit(resource.RLIMIT_FSIZE, (16384, 16384))
 
     run = subprocess.run([made / "lm", "train", *map(str, USUAL), "--out", "unkept", "--steps",
