@@ -96,10 +96,11 @@ static void emit_pieces(Blocks *b, TileDimId dim, int size, LLVMValueRef from, L
     emit_loop_close(m, &loop, NULL, NULL);
 }
 
-// Cuts a dim into blocks: about equal ones if its length is known, otherwise full ones and single
-// positions.
-static void emit_blocks(Blocks *b, TileDimId dim, int most, Sized *body) {
+// Cuts a dim into blocks of at least one position: about equal ones if its length is known,
+// otherwise full ones and single positions.
+static void emit_blocks(Blocks *b, TileDimId dim, int room, Sized *body) {
     EmitModule *m = b->m;
+    int most = room < 1 ? 1 : room;
     int64_t known;
     if (dim == TILE_DIM_NONE) {
         body(b, 1);
@@ -136,7 +137,7 @@ static void cols_body(Blocks *b, int size) {
 static void rows_body(Blocks *b, int size) {
     int most = smaller(b->stage->col_block, sums_most(b) / (size * b->vectors + 1));
     b->rows = size;
-    emit_blocks(b, b->stage->cols, most < 1 ? 1 : most, cols_body);
+    emit_blocks(b, b->stage->cols, most, cols_body);
 }
 
 void blocks_over_rows(Blocks *b) {

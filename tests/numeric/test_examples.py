@@ -1,6 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Every example: the oracle against NumPy, compiled code against the oracle."""
 
+import json
+
 import numpy as np
 import pytest
 
@@ -80,6 +82,18 @@ def test_planned_for_a_tiny_machine(example, dynamic):
         *extents_options(given),
         *(["--dynamic", ",".join(read)] if read else []),
     )
+
+
+@pytest.mark.parametrize("registers", [4, 5, 6])
+def test_planned_for_few_registers(registers, tmp_path):
+    """Fewer than the vectors of a block need: a block has one row then, and sums go to memory."""
+    machine = json.loads((MACHINES / "avx512.json").read_text())
+    machine |= dict(vector_registers=registers, rows_packed=6, l1_bytes=1024, l2_bytes=4194304)
+    file = tmp_path / "machine.json"
+    file.write_text(json.dumps(machine))
+    path = EXAMPLES / "dynamic_projections.attn"
+    given = extents("dynamic_projections", "long", Entry(path).dims)
+    attc("verify", path, "--machine", file, "--grad", *extents_options(given))
 
 
 @pytest.mark.parametrize("example", NAMES)
