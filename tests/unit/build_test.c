@@ -377,6 +377,14 @@ static void test_sixteen_dims_are_the_limit(void **state) {
     assert_int_equal(build_fine(session, inner, (BuildCase){0})->outputs.at[0].order.count, 16);
     session_free(session);
     expect_error(inner, (BuildCase){.map_dim = "z", .mapped = "X"}, "more than 16 dims");
+    const char *einsum =
+        "def F(X[a, b, c, d, e, f, g, h, s], Y[i, j, k, l, m, n, o, s]):\n"
+        "    return einsum(X, Y -> [a, b, c, d, e, f, g, h, i, j, k, l, m, n, o])\n";
+    session = session_new();
+    assert_int_equal(build_fine(session, einsum, (BuildCase){0})->outputs.at[0].order.count, 15);
+    session_free(session);
+    expect_error(einsum, (BuildCase){.map_dim = "z", .mapped = "X"},
+                 "einsum over more than 16 dims");
 }
 
 // ---- the round trip ----------------------------------------------------------------------------
