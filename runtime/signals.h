@@ -6,8 +6,8 @@
 #include <signal.h>
 #include <stdbool.h>
 
-// For main: a file that outgrows the limit of the process is an error of who writes it, as on a full
-// disk, and does not end the process.
+// For main: a file that outgrows the limit of the process is an error of who writes it, as on a
+// full disk, and does not end the process.
 void att_signals_let_writing_fail(void);
 
 typedef struct {
