@@ -46,13 +46,25 @@ static bool report_lack(Options *options, const Graph *graph, const AttTensorFil
     return lack->trained && !lack->missing;
 }
 
+// Where the file has those that it lacks by their own names.
+static AttTensorPath find_path(const Options *options, const Graph *graph,
+                               const AttTensorFile *file) {
+    VEC(const char *) names = {0};
+    for (uint32_t i = 0; i < graph->inputs.count; i++)
+        if (graph->inputs.at[i]->role == ROLE_PARAM &&
+            !is_given(options, graph->inputs.at[i]->name))
+            vec_push(options->session->arena, &names, graph->inputs.at[i]->name);
+    return att_safetensors_path(file, names.at, names.count);
+}
+
 static bool take_all(Options *options, AttContext *context, const Graph *graph,
                      const AttTensorFile *file, AttTensorData *inputs, bool *taken) {
     Lack lack = {.names = {.arena = options->session->arena}};
+    AttTensorPath path = find_path(options, graph, file);
     bool fine = true;
     for (uint32_t i = 0; i < graph->inputs.count; i++) {
         const Value *input = graph->inputs.at[i];
-        const AttNamedTensor *found = att_safetensors_find(file, input->name);
+        const AttNamedTensor *found = att_safetensors_find_under(file, path, input->name);
         if (input->role != ROLE_PARAM)
             continue;
         lack.trained++;

@@ -5,6 +5,8 @@
 //     int64_t F_workspace(int64_t n, ...)                  att_module_workspace_for(&module, ...)
 //     const char *F_manifest(void)                         module.manifest
 //     int main(int argc, char **argv)                      att_program_main(&module, argc, argv),
+//                                                          of one with trained tensors
+//                                                          att_weights_main(&module, argc, argv) or
 //                                                          att_trainer_main(&trainer, argc, argv)
 //
 // The first two also of F_forward, F_backward and F_gradient. All of it is for the architecture's
@@ -277,6 +279,19 @@ static void write_main(Writer *writer, const char *callee, LLVMValueRef table) {
     return_call(writer, callee, status, args, 3);
 }
 
+bool product_has_params(const ModuleTables *tables) {
+    for (int64_t i = 0; i < tables->module.n_tensors; i++)
+        if (tables->module.tensors[i].is_param)
+            return true;
+    return false;
+}
+
+static const char *main_of(const ModuleTables *tables, const ProductTrainer *trainer) {
+    if (trainer)
+        return "att_trainer_main";
+    return product_has_params(tables) ? "att_weights_main" : "att_program_main";
+}
+
 static Target baseline_of(const Target *target) {
     Target baseline = *target;
     baseline.cpu = strncmp(target->triple, "x86_64", 6) == 0 ? "x86-64" : "generic";
@@ -314,8 +329,7 @@ bool product_descriptor(Arena *arena, const TablesList *list, const Target *targ
         write_functions(&writer, image_address(&writer.image, modules[i]), list->at[i]->symbol);
     }
     if (with_main)
-        write_main(&writer, trainer ? "att_trainer_main" : "att_program_main",
-                   image_address(&writer.image, of_main));
+        write_main(&writer, main_of(list->at[0], trainer), image_address(&writer.image, of_main));
     else
         write_manifest(&writer, image_address(&writer.image, modules[0]), symbol);
     arena_free(scratch);

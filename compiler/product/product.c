@@ -33,7 +33,7 @@ struct Product {
     const char *result;    // what the tool writes; absolute
     const char *output;    // what it is renamed to; absolute. NULL: written in place
     const char *runtime;   // archive; absolute
-    const char *train;     // likewise; NULL: it does not train
+    const char *train;     // likewise; NULL: it neither trains nor reads trained tensors
     const ProductTrainer *trainer;
     Arguments parts; // object files in the directory
     AttHeldSignals held;
@@ -400,7 +400,8 @@ Product *product_compile(Session *session, const ProductEntry *entry, const Cach
         if (!product->runtime)
             return NULL;
     }
-    if (entry->trainer && !(product->train = absolute_path(product, options->train_archive)))
+    bool trained = options->kind == PRODUCT_EXE && product_has_params(product->list.at[0]);
+    if (trained && !(product->train = absolute_path(product, options->train_archive)))
         return NULL;
     return compile_kernels(product, session, entry, cache) ? product : NULL;
 }

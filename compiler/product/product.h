@@ -77,7 +77,7 @@ typedef struct {
     ProductKind kind;
     const char *output;          // path; the header goes to the same path ending in .h; "-": stdout
     const char *runtime_archive; // libattc_runtime.a; unused by PRODUCT_OBJECT
-    const char *train_archive;   // libattc_train.a, of programs that train
+    const char *train_archive;   // libattc_train.a, of programs that have trained tensors
     const char *source;          // for the header's comment and the manifest
 } ProductOptions;
 // What makes a program one that trains: which functions it has besides the entry, and facts about
@@ -131,6 +131,8 @@ typedef struct {
 const char *product_bytes(Arena *arena, const AttModule *module, const AttTensor *tensor);
 // JSON text about an entry: tensors, dims, kernels, levels, versions.
 char *product_manifest(Arena *arena, const TablesList *list, const char *source);
+// Does an entry have trained tensors?
+bool product_has_params(const ModuleTables *tables);
 // The constant AttModules with their functions, and for a program main() of the entry, or of the
 // trainer where there is one.
 bool product_descriptor(Arena *arena, const TablesList *list, const Target *target, bool with_main,

@@ -72,6 +72,17 @@ AttStatus att_safetensors_parse(AttContext *ctx, const char *label, const void *
                                 size_t length, AttTensorFile *out);
 void att_safetensors_close(AttTensorFile *file); // also one that could not be opened
 const AttNamedTensor *att_safetensors_find(const AttTensorFile *file, const char *name); // or NULL
+// Where a file of a larger entry has the tensors of a def that it calls: of `names` those that the
+// file lacks, but all of them under one path ("Logits" where "E" is "Logits.E"). Of length 0 where it
+// lacks none, some are under no path, or under several.
+typedef struct {
+    const char *at; // in a name of the file
+    size_t length;
+} AttTensorPath;
+AttTensorPath att_safetensors_path(const AttTensorFile *file, const char *const *names, int64_t n);
+// By its name, else by path and name; NULL: neither is there.
+const AttNamedTensor *att_safetensors_find_under(const AttTensorFile *file, AttTensorPath path,
+                                                 const char *name);
 const char *att_safetensors_note(const AttTensorFile *file, const char *key);            // or NULL
 // A copy of a tensor of floats in such elements, where that loses nothing but precision: numbers
 // that become infinite, and tensors of other than floats, are ATT_FORMAT. path: of the file, for

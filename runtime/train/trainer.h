@@ -125,5 +125,7 @@ typedef struct {
 
 // main() of a program made by `attc build --exe` of an entry that can be trained.
 int att_trainer_main(const AttTrainer *trainer, int argc, char **argv);
+// The same of any other entry with trained tensors: att_program_main with --weights FILE.
+int att_weights_main(const AttModule *module, int argc, char **argv);
 
 #endif

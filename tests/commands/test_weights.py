@@ -123,6 +123,42 @@ def test_half_a_model_is_an_error(model, seed):
     assert "w.safetensors: lacks 1 of the 2 trained tensors of Main: Linear.W\n" in err
 
 
+INNER = ["--entry", "Linear"]
+
+
+def test_a_def_has_the_tensors_of_its_call(model):
+    """W of Linear is Linear.W in a file of an entry that calls it, and Main.Linear.W further out."""
+    folder, X, W, b = model
+    for path in "Linear", "Main.Linear", "layer.0.attend":
+        states = {f"optimizer.m.{path}.W": -W, f"optimizer.m.{path}.b": -b, "other.W": -W}
+        arrays = {**states, f"{path}.W": W, f"{path}.b": b}
+        file = write(folder / "w.safetensors", arrays)
+        Y = result(folder, *INNER, "--weights", file, *given(folder, X=X))
+        assert np.allclose(Y, X @ W + b, atol=1e-5)
+
+
+def test_a_tensor_that_has_its_own_name_is_that(model):
+    folder, X, W, b = model
+    file = write(folder / "w.safetensors", {"b": b, "Linear.W": W, "Linear.b": -b})
+    Y = result(folder, *INNER, "--weights", file, *given(folder, X=X))
+    assert np.allclose(Y, X @ W + b, atol=1e-5)
+    file = write(folder / "w.safetensors", {"Linear.W": W, "other.b": -b})
+    Y = result(folder, *INNER, "--weights", file, *given(folder, X=X, b=b))
+    assert np.allclose(Y, X @ W + b, atol=1e-5)
+
+
+@pytest.mark.parametrize("arrays", [
+    ("one.W", "one.b", "two.W", "two.b"), ("one.W", "two.b"), ("oneW", "oneb"), (".W", ".b"),
+    ("optimizer.m.W", "optimizer.m.b"),
+])
+def test_calls_that_are_not_the_only_ones(model, arrays):
+    folder, X, W, b = model
+    values = {name: W if name.endswith("W") else b for name in arrays}
+    file = write(folder / "w.safetensors", values)
+    err = refusal(folder, *INNER, "--weights", file, *given(folder, X=X))
+    assert "lacks 2 of the 2 trained tensors of Linear: W, b" in err
+
+
 def test_names_that_may_be_meant(model):
     folder, X, W, b = model
     file = write(folder / "w.safetensors", {"A\nW": W, "Linear.b": b, "X": X, "optimizer.m.W": W})

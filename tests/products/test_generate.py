@@ -34,11 +34,6 @@ def Logits(tokens[b, n]: i32):
 def Loss(tokens[b, n]: i32, labels[b, n]: i32):
     return mean(cross_entropy(Logits(tokens), labels), reduced_dim=(b, n))
 """
-# The same tensors, which the entry of a model by itself has under the names in Loss.
-WHOLE = MODEL.split("def Loss")[0] + """
-def Whole(tokens[b, n]: i32):
-    return Logits(tokens)
-"""
 TEXT = "to be or not to be, that is the question: " * 20
 
 
@@ -65,7 +60,6 @@ def made(tmp_path_factory):
     folder = tmp_path_factory.mktemp("generate")
     assert program(folder, "lm", MODEL) == ""
     run(folder, "train", "--data", "text", "--batch", 2, "--steps", 1, "--out", "out")
-    (folder / "whole.attn").write_text(WHOLE)
     return folder
 
 
@@ -74,9 +68,21 @@ def logits(folder, tokens):
     padded = np.zeros((1, 12), np.int32)
     padded[0, : len(tokens)] = tokens
     np.save(folder / "tokens.npy", padded)
-    attc("run", folder / "whole.attn", f"tokens={folder}/tokens.npy", "-D", "b=1", "--weights",
-         folder / "out/step-00000001.safetensors", "-o", folder / "logits.npy")
+    attc("run", folder / "lm.attn", "--entry", "Logits", f"tokens={folder}/tokens.npy", "-D", "b=1",
+         "--weights", folder / "out/step-00000001.safetensors", "-o", folder / "logits.npy")
     return np.load(folder / "logits.npy")[0, : len(tokens)]
+
+
+def test_a_program_of_the_logits_alone(made):
+    """It does not train, and has trained tensors by the path that the loss calls them by."""
+    wanted = logits(made, [111, 114])
+    attc("build", made / "lm.attn", "--entry", "Logits", "--exe", "-o", made / "logits")
+    words = ["tokens=tokens.npy", "--weights", "out/step-00000001.safetensors", "-o", "again.npy"]
+    subprocess.run([made / "logits", *words], cwd=made, check=True)
+    assert np.allclose(np.load(made / "again.npy")[0, :2], wanted, rtol=1e-5, atol=1e-5)
+    done = subprocess.run([made / "logits", *words[:1], "--weights", "text", *words[3:]], cwd=made,
+                          capture_output=True, text=True)
+    assert done.returncode == 1 and "text: " in done.stderr
 
 
 def test_every_token_is_the_likeliest(made):
