@@ -72,9 +72,9 @@ AttStatus att_safetensors_parse(AttContext *ctx, const char *label, const void *
                                 size_t length, AttTensorFile *out);
 void att_safetensors_close(AttTensorFile *file); // also one that could not be opened
 const AttNamedTensor *att_safetensors_find(const AttTensorFile *file, const char *name); // or NULL
-// Where a file of a larger entry has the tensors of a def that it calls: of `names` those that the
-// file lacks, but all of them under one path ("Logits" where "E" is "Logits.E"). Of length 0 where it
-// lacks none, some are under no path, or under several.
+// Where a file of a larger entry has the tensors of a def that it calls: of `names` those that it
+// lacks, but all of them under one path ("Logits" where "E" is "Logits.E"). Of length 0 where it
+// lacks none, or some are under no path, or under several.
 typedef struct {
     const char *at; // in a name of the file
     size_t length;

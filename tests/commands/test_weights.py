@@ -127,7 +127,7 @@ INNER = ["--entry", "Linear"]
 
 
 def test_a_def_has_the_tensors_of_its_call(model):
-    """W of Linear is Linear.W in a file of an entry that calls it, and Main.Linear.W further out."""
+    """W of Linear is Linear.W in a file of an entry that calls it, Main.Linear.W further out."""
     folder, X, W, b = model
     for path in "Linear", "Main.Linear", "layer.0.attend":
         states = {f"optimizer.m.{path}.W": -W, f"optimizer.m.{path}.b": -b, "other.W": -W}

@@ -18,7 +18,7 @@ enum { ROWS = 7, COLUMNS = 5, COUNT = ROWS * COLUMNS };
 typedef struct {
     Session *session;
     char *directory;
-    const char *archive; // of the runtime
+    const char *archive, *train; // libraries: of the runtime, of programs with trained tensors
 } Fixture;
 
 static int open_fixture(void **state) {
@@ -32,6 +32,7 @@ static int open_fixture(void **state) {
     *strrchr(self, '/') = '\0';
     *strrchr(self, '/') = '\0';
     fixture->archive = arena_printf(session->arena, "%s/lib/libattc_runtime.a", self);
+    fixture->train = arena_printf(session->arena, "%s/lib/libattc_train.a", self);
     *state = fixture;
     return 0;
 }
@@ -67,6 +68,7 @@ static bool build(Fixture *fixture, ProductKind kind, const char *output, const 
     ProductOptions options = {.kind = kind,
                               .output = output,
                               .runtime_archive = fixture->archive,
+                              .train_archive = fixture->train,
                               .source = "scale.attn"};
     ProductFunction function = {.suffix = "", .programs = programs, .n_parts = 1};
     ProductEntry made = {
