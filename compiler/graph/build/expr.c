@@ -184,8 +184,9 @@ Value *build_einsum(Frame *frame, const Expr *call, double factor) {
 
 // Floats that are too large are infinite, as numbers of the source are; whole numbers wrap nowhere.
 static Value *number_as(Frame *frame, const Expr *expr, double number, Elem elem) {
+    // The largest i64 is no double: as one it is the number behind it, which does not fit.
     bool fits = !elem_is_int(elem) || !isfinite(number) ||
-                fabs(number) <= fabs((double)elem_whole(elem, number));
+                (fabs(number) <= fabs((double)elem_whole(elem, number)) && number < 0x1p63);
     if (!fits) {
         const char *text = arena_printf(frame->build->arena, "%.17g", number);
         Diag *diag = diag_error(frame->build->session->diags, expr->span, "%s does not fit in %s",
