@@ -66,9 +66,9 @@ void resolve_full(Scope *scope, Expr *call, const Wanted *wanted) {
     Expr *value = call->args.at[0];
     Wanted arrow;
     resolve_expr(scope, value, NULL);
-    wanted = call_wanted(scope, call, wanted, &arrow,
-                         value->ok && value->result.count ? dimlist_text(arena, &value->result)
-                                                          : "[...]");
+    const char *dims =
+        value->ok && value->result.count ? dimlist_text(arena, &value->result) : "[...]";
+    wanted = call_wanted(scope, call, wanted, &arrow, arena_printf(arena, "'-> %s'", dims));
     if (!value->ok || !wanted || wanted->silent || !check_named(scope, wanted))
         return;
     NameList lost = dimlist_minus(arena, &value->result, &wanted->dims);
@@ -218,7 +218,7 @@ void resolve_array(Scope *scope, Expr *array, const Wanted *wanted) {
     expr_poison(array);
     FirstRows firsts = first_rows(scope->resolver->arena, array);
     bool fine = check_array(scope, array, &firsts);
-    wanted = call_wanted(scope, array, wanted, &arrow, "[...]");
+    wanted = call_wanted(scope, array, wanted, &arrow, "'-> [...]'");
     if (!fine || !wanted || wanted->silent || !check_rank(scope, array, wanted, firsts.count))
         return;
     for (uint32_t i = 0; i < firsts.count; i++)

@@ -208,9 +208,9 @@ static void warn_singles(Scope *scope, const Expr *einsum) {
 
 // ---- the whole ----------------------------------------------------------------------------------
 
-// An example for `->`: what is wanted around it, or the dims that stand in one operand only, after
-// those of the assignment: Y[n, m, h] = causal(einsum(Q[n, h, k], K[m, h, k])) keeps its heads.
-static const char *likely_result(Scope *scope, const Expr *einsum, const Wanted *wanted) {
+// What is wanted around it, or the dims that stand in one operand only, after those of the
+// assignment: Y[n, m, h] = causal(einsum(Q[n, h, k], K[m, h, k])) keeps its heads.
+static NameList likely_result(Scope *scope, const Expr *einsum, const Wanted *wanted) {
     NameList none = {0}, likely = {0};
     bool known = wanted && wanted->dims.count;
     const NameList *around = known ? &wanted->dims : scope->stated ? scope->stated : &none;
@@ -218,11 +218,39 @@ static const char *likely_result(Scope *scope, const Expr *einsum, const Wanted 
         if (count_operands_with(einsum, around->at[i]))
             dimlist_add(scope->resolver->arena, &likely, around->at[i]);
     if (known && likely.count)
-        return dimlist_text(scope->resolver->arena, &likely);
+        return likely;
     SingleList singles = find_singles(scope->resolver->arena, einsum, &none);
     for (uint32_t i = 0; i < singles.count; i++)
         dimlist_add(scope->resolver->arena, &likely, singles.at[i].dim);
-    return dimlist_text(scope->resolver->arena, &likely);
+    return likely;
+}
+
+// What to write behind `->`. One dim that several operands have is what the product is over; of
+// more than one nothing says which are heads or batches:
+//
+//     einsum(Q[n, h, k], K[m, h, k])     [n, m] with h, with k or with neither
+static const char *readings_text(Scope *scope, const Expr *einsum, const Wanted *wanted) {
+    Arena *arena = scope->resolver->arena;
+    NameList likely = likely_result(scope, einsum, wanted), open = {0};
+    for (uint32_t i = 0; i < einsum->args.count; i++) {
+        NameList left = dimlist_minus(arena, &einsum->args.at[i]->result, &likely);
+        for (uint32_t k = 0; k < left.count; k++)
+            if (count_operands_with(einsum, left.at[k]) > 1)
+                dimlist_add(arena, &open, left.at[k]);
+    }
+    const char *dims = dimlist_text(arena, &likely), *all = quoted_text(arena, &open);
+    int inner = (int)strlen(dims) - 2; // without the brackets
+    const char *comma = inner ? ", " : "";
+    if (open.count < 2)
+        return arena_printf(arena, "'-> %s'", dims);
+    if (open.count > 2)
+        return arena_printf(arena, "'-> [%.*s%s...]' with those of %s that are not summed over",
+                            inner, dims + 1, comma, all);
+    Name a = open.at[0], b = open.at[1];
+    return arena_printf(arena,
+                        "'-> [%.*s%s%s]' sums over '%s' alone, '-> [%.*s%s%s]' over '%s' alone, "
+                        "'-> %s' over %s",
+                        inner, dims + 1, comma, a, b, inner, dims + 1, comma, b, a, dims, all);
 }
 
 static bool is_in_operands(const Expr *einsum, Name dim) {
@@ -293,8 +321,8 @@ void resolve_einsum(Scope *scope, Expr *call, const Wanted *wanted) {
     }
     bool fine = resolve_expect_numbers(scope, &call->args, "'einsum'");
     call->is_literal = false;
-    const char *example = fine ? likely_result(scope, call, wanted) : "[...]";
-    wanted = call_wanted(scope, call, wanted, &arrow, example);
+    const char *readings = fine ? readings_text(scope, call, wanted) : "'-> [...]'";
+    wanted = call_wanted(scope, call, wanted, &arrow, readings);
     if (!wanted || wanted->silent || !fine || !check_result_dims(scope, call, wanted))
         return;
     expr_set(call, wanted->dims, call->elem);

@@ -47,7 +47,7 @@ const Ident *call_dim_key(Scope *scope, const Expr *call, const Expr *tensor) {
 }
 
 const Wanted *call_wanted(Scope *scope, const Expr *call, const Wanted *wanted, Wanted *arrow,
-                          const char *example) {
+                          const char *readings) {
     Resolver *r = scope->resolver;
     if (call->has_arrow) {
         *arrow = (Wanted){.brackets = &call->dims, .span = call->span};
@@ -69,8 +69,7 @@ const Wanted *call_wanted(Scope *scope, const Expr *call, const Wanted *wanted, 
         diag_note(diag, wanted->beside->span, "the other %s brings %s",
                   wanted->in_sum ? "term" : "factor",
                   quoted_text(r->arena, &wanted->beside->result));
-    diag_hint(diag, "write them %s it: '-> %s' (language 4.4)", array ? "behind" : "inside",
-              example);
+    diag_hint(diag, "write them %s it: %s (language 4.4)", array ? "behind" : "inside", readings);
     return NULL;
 }
 
@@ -328,7 +327,7 @@ static const char *slice_example(Scope *scope, const Expr *call, const Ident *di
     Arena *arena = scope->resolver->arena;
     const Expr *arg = call->args.at[0];
     if (!dim || !arg->ok)
-        return "[...]";
+        return "'-> [...]'";
     Name part = scope->stated ? slice_dim_of(scope, call, dim->name, scope->stated) : NULL;
     if (!part && wanted && wanted->beside)
         part = slice_dim_of(scope, call, dim->name, &wanted->beside->result);
@@ -337,7 +336,7 @@ static const char *slice_example(Scope *scope, const Expr *call, const Ident *di
         part = scope_free_name(scope, arena_printf(arena, "%s_part", plain), &(NameList){0});
     }
     NameList dims = dimlist_replaced(arena, &arg->result, dim->name, part);
-    return dimlist_text(arena, &dims);
+    return arena_printf(arena, "'-> %s'", dimlist_text(arena, &dims));
 }
 
 void resolve_slice(Scope *scope, Expr *call, const Wanted *wanted) {
@@ -490,7 +489,7 @@ void resolve_concat(Scope *scope, Expr *call, const Wanted *wanted) {
         fine = call->args.at[i]->ok && fine;
     }
     if (call->has_arrow)
-        wanted = call_wanted(scope, call, NULL, &arrow, "");
+        wanted = call_wanted(scope, call, NULL, &arrow, NULL);
     if (fine && !call_key(call, "dim")) {
         tell_no_concat_dim(scope, call, wanted);
         return;

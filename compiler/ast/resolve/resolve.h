@@ -274,8 +274,9 @@ const Ident *call_dim_key(Scope *scope, const Expr *call, const Expr *tensor);
 // single dim only. false after a diagnostic.
 bool call_reduced_key(Scope *scope, Expr *call, const char *key, bool one);
 // The dims that the `-> [..]` of a call or an array, or the target, gives; NULL after asking.
+// readings: what may be written, with quotes; NULL where it has its dims.
 const Wanted *call_wanted(Scope *scope, const Expr *call, const Wanted *wanted, Wanted *arrow,
-                          const char *example);
+                          const char *readings);
 // Where in an expression a dim comes from: a reference over it, or the expression itself.
 Span expr_dim_place(const Expr *expr, Name dim);
 // The dims of an expression, steps of a scan among those of a reference, with another for one.

@@ -80,7 +80,7 @@ static bool check_arrow(Scope *scope, const Expr *call, const NameList *dims) {
     Wanted arrow;
     if (!call->has_arrow)
         return true;
-    call_wanted(scope, call, NULL, &arrow, "");
+    call_wanted(scope, call, NULL, &arrow, NULL);
     if (arrow.silent || dimlist_equal(&arrow.dims, dims))
         return !arrow.silent;
     diag_error(scope->resolver->diags, arrow.span, "'%s' is over %s here", call->name.name,
