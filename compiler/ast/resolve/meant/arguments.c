@@ -3,22 +3,83 @@
 //
 //     masked_fill(S, mask, -inf)     where(mask, -inf, S)
 //     clamp(X, min=0)                max(X, 0)
-//     dropout(X, 0.1)                dropout(X, rate=0.1)
+//     dropout(X, 0.1, seed=s)        dropout(X, rate=0.1, seed=s)
 //     X.size(1)                      d
 #include "ast/resolve/meant/meant.h"
 
 #include <string.h>
 
+// ---- dropout
+
+static const char drops_nothing[] =
+    "it drops nothing without 'seed=s', for an argument 's[]: i64': language 5.7";
+
+typedef struct {
+    const Expr *rate, *seed, *training;
+    bool strange; // there is more, which says something else
+} Dropout;
+
+// What can only be a seed: a whole number, written out or a tensor without dims.
+static bool is_seed(const Meaning *m, const Expr *expr) {
+    int64_t number;
+    const Symbol *symbol = expr->kind == EXPR_NAME || expr->kind == EXPR_REF
+                               ? scope_find(m->scope, expr->name.name)
+                               : NULL;
+    return expr_whole(expr, &number) ||
+           (symbol && symbol->ok && !symbol->dims.count && elem_is_int(symbol->elem));
+}
+
+static bool says(const Expr *expr, bool value) {
+    return expr->kind == EXPR_NAME && word_says(expr->name.name, value);
+}
+
+// Behind x, in the order of other languages: the rate, whether it trains. A seed may be there, too.
+static Dropout dropout_given(const Meaning *m, const Given *given) {
+    Dropout found = {0};
+    for (uint32_t i = 0; i < given->keys->count; i++) {
+        const KeyArg *key = &given->keys->at[i];
+        if (words_have("p rate", key->key.name))
+            found.rate = key->value;
+        else if (!strcmp(key->key.name, "seed"))
+            found.seed = key->value;
+        else if (!strcmp(key->key.name, "training"))
+            found.training = key->value;
+        else
+            found.strange = found.strange || strcmp(key->key.name, "inplace") != 0;
+    }
+    for (uint32_t i = 1; i < given->args->count; i++) {
+        const Expr *arg = given->args->at[i];
+        if (!found.rate)
+            found.rate = arg;
+        else if (!found.seed && is_seed(m, arg))
+            found.seed = arg;
+        else if (!found.training && (says(arg, true) || says(arg, false)))
+            found.training = arg;
+        else
+            found.strange = true;
+    }
+    return found;
+}
+
 Meant meant_dropout(Meaning *m, const Given *given) {
-    const Expr *p = given->args->count == 2 ? given->args->at[1] : given_key(given, "p");
-    if (!p || given->args->count + given->keys->count != 2)
+    Dropout found = dropout_given(m, given);
+    if (!given->args->count || !found.rate || found.strange)
         return (Meant){0};
-    Meant of = meant(m, given->args->at[0]), rate = meant(m, p);
-    if (!of.text || !rate.text)
+    Meant of = meant(m, given->args->at[0]), rate = meant(m, found.rate), seed = {0};
+    if (found.seed)
+        seed = meant(m, found.seed);
+    if (!of.text || !rate.text || (found.seed && !seed.text))
         return (Meant){0};
-    const char *text = arena_printf(m->arena, "dropout(%s, rate=%s)", of.text, rate.text);
+    bool off = found.training && says(found.training, false);
+    if (!found.seed && !off)
+        meant_remark(m, drops_nothing);
+    const char *text =
+        arena_printf(m->arena, "dropout(%s, rate=%s%s%s)", of.text, rate.text,
+                     found.seed && !off ? ", seed=" : "", found.seed && !off ? seed.text : "");
     return meant_placed_as(text, HOLDS_ALL, &of);
 }
+
+// ---- conditions, bounds, extents
 
 Meant meant_condition(Meaning *m, const Expr *expr) {
     Meant of = meant(m, expr);

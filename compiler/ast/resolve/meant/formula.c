@@ -136,9 +136,7 @@ Meant meant_formula(Meaning *m, Name name, const Given *given, const char **hint
         return (Meant){0};
     result =
         meant_placed_as(filled(m->arena, formula, beside, alone, reduced), formula->holds, &all);
-    bool both = m->remark && formula->remark && !strstr(m->remark, formula->remark);
-    m->remark = both              ? arena_printf(m->arena, "%s, %s", m->remark, formula->remark)
-                : formula->remark ? formula->remark
-                                  : m->remark;
+    if (formula->remark)
+        meant_remark(m, formula->remark);
     return result;
 }

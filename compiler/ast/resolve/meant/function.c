@@ -62,6 +62,9 @@ static const char inverse[] = "there are no inverses of sin, cos and tan";
 static const char drawn[] =
     "a tensor that is drawn is a parameter, which '--seed' draws; random(seed, stream, i) is "
     "number 'i' of a stream";
+static const char dropped[] =
+    "dropout(x, rate=0.1, seed=s) drops by the seed 's', a whole number that is an argument of the "
+    "entry; without 'seed=' nothing is dropped (language 5.7)";
 static const char stacked[] = "tensors of one form are one tensor with a dim more: declare it so";
 
 static const Function functions[] = {
@@ -79,6 +82,7 @@ static const Function functions[] = {
     {"embedding", IS_HINT, "gather(E, ids, dim=v) takes those rows of E[v, d] that 'ids' says", 0},
     {"Embedding", IS_HINT, "declare the table by 'param E[v, d]': gather(E, ids, dim=v)", 0},
     {"Linear", IS_HINT, "declare the matrix by 'param W[d, k]' and write einsum", 0},
+    {"Dropout", IS_HINT, dropped, 0},
     {"asin acos atan atan2 arcsin arccos arctan arctan2", IS_HINT, inverse, 0},
     {"contiguous clone copy cpu cuda squeeze", IS_ARGUMENT, NULL, 0},
     {"unsqueeze expand_dims", IS_SPREAD, NULL, 0},
@@ -292,7 +296,7 @@ static const char *builtin_form(Builtin builtin) {
         [BUILTIN_SLICE] = "slice(x, d, from, to) takes the positions of a part",
         [BUILTIN_SWAP] = "swap(x, n, m) exchanges dims that are alike",
         [BUILTIN_ONE_HOT] = "one_hot(ids, v) is over a dim 'v' more than 'ids'",
-        [BUILTIN_DROPOUT] = "write 'dropout(x, rate=0.1)'",
+        [BUILTIN_DROPOUT] = dropped,
         [BUILTIN_FULL] = "full(x -> [n, d]) is 'x' over [n, d]",
         [BUILTIN_WHERE] = "where(condition, a, b) is 'a' where the condition holds, else 'b'",
     };
@@ -347,7 +351,8 @@ static Meant meant_builtin(Meaning *m, Builtin builtin, const Given *given, bool
         return meant_one_hot(m, given);
     if (builtin == BUILTIN_FULL)
         return meant_full(m, given);
-    if (builtin == BUILTIN_DROPOUT && !given_key(given, "rate"))
+    if (builtin == BUILTIN_DROPOUT &&
+        !(given_key(given, "rate") && builtin_takes(builtin, given->args->count, given->keys)))
         return meant_dropout(m, given);
     bool regroups = builtin == BUILTIN_SPLIT || builtin == BUILTIN_MERGE;
     if (regroups || !builtin_takes(builtin, given->args->count, given->keys) ||

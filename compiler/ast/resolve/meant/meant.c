@@ -15,6 +15,13 @@ Meaning meaning_in(Scope *scope) {
     return (Meaning){.scope = scope, .arena = r->arena, .program = r->program};
 }
 
+void meant_remark(Meaning *m, const char *remark) {
+    if (!m->remark)
+        m->remark = remark;
+    else if (!strstr(m->remark, remark))
+        m->remark = arena_printf(m->arena, "%s, %s", m->remark, remark);
+}
+
 // ---- texts
 
 Meant meant_with_dims(const char *text, Holds holds, NameList dims) {

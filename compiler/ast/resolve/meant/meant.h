@@ -80,6 +80,7 @@ typedef struct {
 
 // ---- meant.c
 Meaning meaning_in(Scope *scope);
+void meant_remark(Meaning *m, const char *remark); // to be told once
 Meant meant(Meaning *m, const Expr *expr);
 bool meant_is_module(const Meaning *m, const Expr *expr); // torch, torch.nn
 Meant meant_with_dims(const char *text, Holds holds, NameList dims);
