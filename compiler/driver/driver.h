@@ -152,6 +152,10 @@ PipelineOptions driver_passes(const Options *options, const Target *target, Pipe
 Program *driver_front(Options *options);
 // Tells which def is the entry, when the command line does not and the file has several.
 void driver_tell_entry(Options *options, const Compilation *compiled);
+// Of the error that the entry lacks an argument, or a result: which other defs of its file have it.
+// false: there are none.
+bool driver_hint_entry(Options *options, const Compilation *compiled, Name lacking, bool result,
+                       Diag *diag);
 // Is `path` none of the source files read? false after a message: it would be overwritten.
 bool driver_may_write(Options *options, const char *path);
 

@@ -7,7 +7,8 @@
 #include "arguments.h"
 
 // -o Y=y.npy, or -o y.npy when there is one result. Index of the output, -1 after a message.
-static int output_index(Options *options, const Graph *graph, const char *given) {
+static int output_index(Options *options, const Compilation *compiled, const char *given) {
+    const Graph *graph = compiled->built;
     AttOutputArgument output = att_argument_output(given);
     if (!output.name) {
         if (graph->outputs.count == 1)
@@ -23,8 +24,13 @@ static int output_index(Options *options, const Graph *graph, const char *given)
     Text names = {.arena = options->session->arena};
     for (uint32_t i = 0; i < graph->outputs.count; i++)
         text_printf(&names, "%s%s", i ? ", " : "", graph->outputs.at[i].name);
-    problem(options, "-o %s: %s has no result '%.*s'; its results: %s", given, graph->entry,
-            output.name_length, output.name, names.at);
+    const Session *session = options->session;
+    Name name = names_find(session->names,
+                           arena_printf(session->arena, "%.*s", output.name_length, output.name));
+    Diag *diag =
+        diag_error(session->diags, (Span){0}, "-o %s: %s has no result '%s'; its results: %s",
+                   given, graph->entry, name, names.at);
+    driver_hint_entry(options, compiled, name, true, diag);
     return -1;
 }
 
@@ -96,11 +102,12 @@ static bool widen_outputs(Options *options, Tensors *tensors) {
 }
 
 // Told before anything is computed. Returns an exit status.
-static int check_outputs(Options *options, const Graph *graph) {
+static int check_outputs(Options *options, const Compilation *compiled) {
+    const Graph *graph = compiled->built;
     int status = EXIT_FINE;
     bool *given = arena_array(options->session->arena, bool, graph->outputs.count);
     for (uint32_t i = 0; i < options->outputs.count; i++) {
-        int index = output_index(options, graph, options->outputs.at[i]);
+        int index = output_index(options, compiled, options->outputs.at[i]);
         if (index >= 0 && given[index])
             return usage_error("-o %s: %s is given twice", options->outputs.at[i],
                                graph->outputs.at[index].name);
@@ -113,9 +120,9 @@ static int check_outputs(Options *options, const Graph *graph) {
     return status;
 }
 
-static bool write_outputs(Options *options, const Graph *graph, Tensors *tensors) {
+static bool write_outputs(Options *options, const Compilation *compiled, Tensors *tensors) {
     for (uint32_t i = 0; i < options->outputs.count; i++) {
-        int index = output_index(options, graph, options->outputs.at[i]);
+        int index = output_index(options, compiled, options->outputs.at[i]);
         const char *path = att_argument_output(options->outputs.at[i]).path;
         if (att_npy_write(tensors->context, att_argument_output_path(path),
                           &tensors->outputs[index])) {
@@ -136,7 +143,7 @@ int command_run(Options *options) {
     const Program *program = driver_front(options);
     if (!program || !pipeline_build(options->session, program, &passes, &compiled))
         return EXIT_PROBLEM;
-    int status = check_outputs(options, compiled.built);
+    int status = check_outputs(options, &compiled);
     if (status != EXIT_FINE)
         return status;
     driver_tell_entry(options, &compiled);
@@ -146,7 +153,7 @@ int command_run(Options *options) {
         lower_for(options, target, &passes, &compiled, &tensors) &&
         (!options->oracle || oracle_fits(options, &tensors, NULL)) &&
         tensors_fill(options, &tensors) && (!options->oracle || widen_outputs(options, &tensors)) &&
-        compute(options, &compiled, &tensors) && write_outputs(options, compiled.built, &tensors);
+        compute(options, &compiled, &tensors) && write_outputs(options, &compiled, &tensors);
     if (fine && !options->outputs.count)
         print_summary(compiled.built, &tensors, options->session->arena);
     tensors_close(&tensors);

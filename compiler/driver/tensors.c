@@ -98,6 +98,7 @@ void tensor_from_doubles(AttTensorData *tensor, const double *from) {
 // ---- extents ----
 typedef struct {
     Options *options;
+    const Compilation *compiled;
     const Program *program;
     const Graph *graph;
     Tensors *tensors;
@@ -225,12 +226,17 @@ static bool read_input(Settling *s, const NamedPath *given) {
         near_offer(&near, input->name);
         text_list(&all, i, input->name);
     }
-    problem(s->options, "%s has no argument %s%s%s%s", graph->entry, given->name,
-            near.best ? "; did you mean " : "; its arguments: ",
-            near.best ? near.best
-            : all.at  ? all.at
-                      : "none",
-            near.best ? "?" : "");
+    Diag *diag = diag_error(s->options->session->diags, (Span){0}, "%s has no argument %s",
+                            graph->entry, given->name);
+    bool chosen = s->options->entry.entry != NULL; // so that a slip is likelier than another def
+    bool of_other = !(near.best && chosen) &&
+                    driver_hint_entry(s->options, s->compiled, given->name, false, diag);
+    if (of_other)
+        return false;
+    if (near.best)
+        diag_hint(diag, "did you mean %s?", near.best);
+    else
+        diag_hint(diag, "its arguments: %s", all.at ? all.at : "none");
     return false;
 }
 
@@ -461,8 +467,8 @@ bool tensors_open(Options *options, const Compilation *compiled, bool need_all, 
         problem(options, "cannot start %d threads", options->threads);
         return false;
     }
-    Settling s = {options, compiled->program, graph, out,
-                  arena_array(arena, const char *, graph->dims.count + 1)};
+    Settling s = {options, compiled, compiled->program,
+                  graph,   out,      arena_array(arena, const char *, graph->dims.count + 1)};
     for (uint32_t d = 0; d < graph->dims.count; d++)
         out->extents[d] = EXTENT_DYNAMIC;
     bool fine = settle_constants(&s);

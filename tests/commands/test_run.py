@@ -126,6 +126,42 @@ def test_files_without_elements(scale, how):
     assert np.load(folder / "Y.npy").shape == X[:0].shape
 
 
+HELPER_LAST = """
+def Attend(X[n, d]):
+    Y = rms(X) + 1
+    return Y
+
+def Again(X[n, d]):
+    return rms(X)
+
+def rms(x[n, d]):
+    return x / sqrt(mean(x ** 2, reduced_dim=d))
+"""
+
+LAST = "the entry is the last def of the file, unless --entry names one"
+
+
+@pytest.mark.parametrize(
+    "words, expected",
+    [
+        (["X={}/X.npy"], f"no argument X\n  hint: X is an argument of Attend, Again: {LAST}\n"),
+        (["-o", "Y={}/Y.npy"], f"its results: result\n  hint: Y is a result of Attend: {LAST}\n"),
+        (["Z={}/X.npy"], "rms has no argument Z\n  hint: its arguments: x\n"),
+        (["--entry", "Attend", "x={}/X.npy"], "hint: did you mean X?\n"),
+        (
+            ["--entry", "Again", "-o", "Y={}/Y.npy"],
+            "hint: Y is a result of Attend, not of the def that --entry names\n",
+        ),
+    ],
+)
+def test_names_that_another_def_has(scale, words, expected):
+    folder, _, _ = scale
+    (folder / "last.attn").write_text(HELPER_LAST)
+    words = [word.format(folder) for word in words]
+    _, err = attc("run", folder / "last.attn", *words, status=1)
+    assert expected in err
+
+
 def test_object_arrays_are_refused(scale):
     folder, _, _ = scale
     np.save(folder / "X.npy", np.array([[object()]], dtype=object), allow_pickle=True)
