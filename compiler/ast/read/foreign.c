@@ -236,12 +236,12 @@ Expr *foreign_list(Parser *parser, Span span, ExprList items) {
 
 // ---- tokens
 
-static bool ends_operand(int kind) {
+bool foreign_ends_operand(int kind) {
     return token_is_name(kind) || kind == TOK_NUMBER || kind == TOK_RPAREN || kind == TOK_RBRACKET;
 }
 
 static bool is_infix(const Token *raw, uint32_t i) {
-    return i > 0 && !raw[i].first && ends_operand(raw[i - 1].kind);
+    return i > 0 && !raw[i].first && foreign_ends_operand(raw[i - 1].kind);
 }
 
 static bool is_prefix(const Token *raw, uint32_t i, uint32_t n) {

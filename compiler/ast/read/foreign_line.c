@@ -315,7 +315,7 @@ static const char *operator_hint(const Parser *parser) {
         return "there are no strings";
     if (at->kind == TOK_IN)
         return "there is no 'in': '==' compares each element";
-    if (at->kind == TOK_TILDE)
+    if (at->kind == TOK_TILDE && !foreign_ends_operand(before->kind))
         return "write 'not'";
     return NULL;
 }
@@ -455,23 +455,6 @@ static const char *regroup_hint(const Parser *parser, const Token *first) {
                                               : NULL;
 }
 
-// `def F(X[n, d], k=3):`, `def F(X[n, d], k[] = 3):`
-static const char *default_hint(const Parser *parser, const Token *first) {
-    const Token *at = parser->current;
-    if (first->kind != TOK_DEF || at->kind != TOK_ASSIGN)
-        return NULL;
-    if (at[-1].kind == TOK_RBRACKET)
-        return "only numbers of an optimizer have defaults: write it in the body";
-    if (at[-1].kind != TOK_NAME)
-        return NULL;
-    if (at[1].kind != TOK_NUMBER || !at[1].is_integer || at[1].number < 1)
-        return "parameters have no values of their own: write it in the body";
-    return arena_printf(parser->arena,
-                        "parameters have no values of their own: write it in the body, or 'dim %s "
-                        "= %.0f' at the top of the file",
-                        at[-1].text, at[1].number);
-}
-
 // ---- lines at the top
 
 static bool is_dim_above(const Token *name, const Token *begin) {
@@ -583,7 +566,7 @@ const char *foreign_line_hint(const Parser *parser) {
     if (!hint)
         hint = regroup_hint(parser, first);
     if (!hint)
-        hint = default_hint(parser, first);
+        hint = first_value_hint(parser);
     for (int back = 0; back < 2 && at >= first && !hint; back++, at--) {
         if (foreign_is_word(at, "if") || foreign_is_word(at, "else") || at->kind == TOK_IF)
             return if_hint(parser, first);

@@ -238,6 +238,8 @@ static const InitForm *find_init_form(Parser *parser, Ident name) {
     Diag *diag = syntax_error(parser, name.span, "unknown initialiser '%s'", name.name);
     if (near)
         diag_hint(diag, "did you mean '%s'?", near->name);
+    else if (words_have("zeros zero ones one", name.name))
+        diag_hint(diag, "a number is written '= %d'", name.name[0] == 'o');
     else
         diag_hint(diag, "there are normal, truncated_normal, uniform and glorot");
     return NULL;

@@ -126,6 +126,11 @@ Expr *foreign_list(Parser *parser, Span span, ExprList items);
 bool foreign_ends_line(int kind);
 const Token *foreign_line_begin(const Parser *parser); // of the line that is being read
 bool foreign_is_word(const Token *token, const char *word);
+bool foreign_ends_operand(int kind);
+
+// ---- first_value.c
+// Of a first value where there is none, at the token that was not expected; or NULL.
+const char *first_value_hint(const Parser *parser);
 
 // ---- foreign_line.c
 // The hint for the line that the grammar stopped in, or NULL.

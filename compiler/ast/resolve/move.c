@@ -480,10 +480,23 @@ static bool concat_elem(Scope *scope, Expr *call) {
     return true;
 }
 
+// concat((X, Y), dim=t)
+static void report_parts(Scope *scope, const Expr *call) {
+    Diag *diag = diag_error(scope->resolver->diags, call->args.at[0]->span,
+                            "a list does not stand for a value");
+    const char *meant = foreign_call_hint(scope, call);
+    diag_hint(diag, "%s",
+              meant ? meant : "the parts are arguments of their own: concat(A, B, ...)");
+}
+
 void resolve_concat(Scope *scope, Expr *call, const Wanted *wanted) {
     Arena *arena = scope->resolver->arena;
     Wanted arrow;
     bool fine = true;
+    if (call->args.at[0]->kind == EXPR_TUPLE) {
+        report_parts(scope, call);
+        return;
+    }
     for (uint32_t i = 0; i < call->args.count; i++) {
         resolve_expr(scope, call->args.at[i], NULL);
         fine = call->args.at[i]->ok && fine;

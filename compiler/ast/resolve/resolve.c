@@ -33,6 +33,26 @@ static bool is_constant(const Expr *expr) {
     return expr->kind != EXPR_NAME;
 }
 
+// `param W[d, e] = zeros`, zeros(d, e), zeros[d, e], torch.zeros(d, e): what is one number here.
+static bool report_value(Scope *scope, const Expr *value) {
+    Name name = value->name.name;
+    if (!name || scope_find(scope, name) || scope_knows_dim(scope, name))
+        return false;
+    bool same = name_is_same(name),
+         drawn = words_have("normal truncated_normal uniform glorot", name);
+    if (!same && !drawn)
+        return false;
+    Resolver *r = scope->resolver;
+    Diag *diag =
+        diag_error(r->diags, value->span, "an initial value is one number for all elements");
+    if (same)
+        diag_hint(diag, "write '= %d'", name[0] == 'o');
+    else
+        diag_hint(diag, "numbers that are drawn stand behind '~': '~ %s'",
+                  span_text(r->session->sources, value->span, r->arena));
+    return true;
+}
+
 static void resolve_initialiser(Scope *scope, Tensor *tensor) {
     static const char *const what[][2] = {
         [INIT_VALUE] = {"an initial value", ""},
@@ -46,6 +66,8 @@ static void resolve_initialiser(Scope *scope, Tensor *tensor) {
     bool known = true;
     for (int i = 0; i < 2 && tensor->init_args[i]; i++) {
         Expr *arg = tensor->init_args[i];
+        if (tensor->init == INIT_VALUE && report_value(scope, arg))
+            return;
         resolve_number(scope, arg, what[tensor->init][i]);
         known = known && (!scope->def || is_constant(arg)) &&
                 expr_evaluate(r->session, r->program, arg, NULL, 0, &numbers[i]);

@@ -65,6 +65,14 @@ static const char drawn[] =
 static const char dropped[] =
     "dropout(x, rate=0.1, seed=s) drops by the seed 's', a whole number that is an argument of the "
     "entry; without 'seed=' nothing is dropped (language 5.7)";
+static const char joined[] =
+    "concat(x, y, dim=t -> [t, d]) joins x[n, d] and y[m, d] along a new dim 't'";
+static const char padded[] =
+    "shift(x, n, 1) moves zeros in at the begin; concat(zeros[more, d], x, dim=t -> [t, d]) puts "
+    "them before it, with 'dim more = 1' at the top of the file";
+static const char likelihood[] =
+    "of log-probabilities x[n, v] it is '-mean(gather(x, label, dim=v), reduced_dim=n)', of logits "
+    "'mean(cross_entropy(logits, label), reduced_dim=n)'";
 static const char stacked[] = "tensors of one form are one tensor with a dim more: declare it so";
 
 static const Function functions[] = {
@@ -132,7 +140,9 @@ static const Function functions[] = {
     {"ge greater_equal", IS_OPERATOR, NULL, OPER_GE},
     {"matmul mm bmm mv dot", IS_PRODUCT, NULL, 0},
     {"linear", IS_LINEAR, NULL, 0},
-    {"cat concatenate concat", IS_CONCAT, NULL, 0},
+    {"cat concatenate concat", IS_CONCAT, joined, 0},
+    {"pad", IS_HINT, padded, 0},
+    {"nll_loss", IS_HINT, likelihood, 0},
     {"to astype type", IS_TO, NULL, 0},
     {"clip clamp", IS_CLIP, NULL, 0},
     {"masked_fill", IS_FILL, NULL, 0},

@@ -395,7 +395,21 @@ Meant meant_full(Meaning *m, const Given *given) {
         HOLDS_ALL, dims);
 }
 
-// ---- cat([x, y], dim=1)
+// ---- cat([x, y], dim=1), concat([x, y], dim=t)
+
+// The dim of the first part that the others lack; of parts over the same dims the first, or, where
+// a name says what the whole is over and so nothing of the parts, the only one.
+static Name concat_own(const Meant *first, const NameList *kept, bool named) {
+    uint32_t lost = 0, own = 0;
+    for (uint32_t i = 0; i < first->dims.count; i++)
+        if (!namelist_has(kept, first->dims.at[i])) {
+            own = i;
+            lost++;
+        }
+    if (lost == 1)
+        return first->dims.at[own];
+    return named && first->dims.count > 1 ? NULL : first->dims.at[0];
+}
 
 Meant meant_concat(Meaning *m, const Given *given) {
     ExprList parts = *given->args;
@@ -409,7 +423,7 @@ Meant meant_concat(Meaning *m, const Given *given) {
     }
     Text text = {.arena = m->arena};
     Meant first = {0};
-    NameList kept = {0};
+    NameList kept = {0}, used = {0};
     bool apart = m->apart;
     for (uint32_t i = 0; i < parts.count; i++) {
         m->apart = true;
@@ -421,15 +435,15 @@ Meant meant_concat(Meaning *m, const Given *given) {
         first = i ? first : part;
         NameList gone = dimlist_minus(m->arena, &first.dims, &part.dims);
         kept = dimlist_minus(m->arena, i ? &kept : &first.dims, &gone);
+        used = dimlist_union(m->arena, &used, &part.dims);
     }
-    NameList lost = dimlist_minus(m->arena, &first.dims, &kept); // what other parts lack
+    bool named = where && where->kind == EXPR_NAME && !namelist_has(&used, where->name.name);
     Name own = !first.text || !first.dims.count ? NULL
-               : where                          ? dim_given(&first, where)
-               : lost.count == 1                ? lost.at[0]
-                                                : first.dims.at[0];
+               : where && !named                ? dim_given(&first, where)
+                                                : concat_own(&first, &kept, named);
     if (!own)
         return (Meant){0};
-    Name all = meant_fresh(m, own, "all");
+    Name all = named ? where->name.name : meant_fresh(m, own, "all");
     NameList dims = dimlist_replaced(m->arena, &first.dims, own, all);
     const char *list = dimlist_text(m->arena, &dims);
     Meant result = meant_with_dims(
