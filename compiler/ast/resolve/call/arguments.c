@@ -145,8 +145,15 @@ static void report_hand_absent(Binder *b, uint32_t param, Name formal) {
     note_param(b, diag, param);
 }
 
-static void hint_no_choice(Diag *diag) {
-    diag_hint(diag, "whichever is said by hand, it does not fit the other arguments");
+// choices: those that say one argument's dims alone; NULL: there are none.
+static void hint_choices(const Binder *b, Diag *diag, const char *say_what, const char *choices) {
+    bool none = false;
+    if (!choices)
+        choices = any_choice_text(b, &none);
+    if (choices)
+        diag_hint(diag, "%s: %s", say_what, choices);
+    else if (none)
+        diag_hint(diag, "whichever is said by hand, it does not fit the other arguments");
 }
 
 static void report_several(Binder *b, uint32_t param, const ArgumentDims *dims) {
@@ -158,11 +165,7 @@ static void report_several(Binder *b, uint32_t param, const ArgumentDims *dims) 
                                   quoted_text(arena, &dims->left), arg_text(b, arg), are,
                                   quoted_text(arena, &dims->open), callee_name(b)));
     note_param(b, diag, param);
-    const char *choices = choices_text(b, param, dims);
-    if (choices)
-        diag_hint(diag, "say it by hand: %s", choices);
-    else
-        hint_no_choice(diag);
+    hint_choices(b, diag, "say it by hand", choices_text(b, param, dims));
 }
 
 static void report_two_readings(Binder *b, uint32_t param, const ArgumentDims *dims) {
@@ -177,11 +180,10 @@ static void report_two_readings(Binder *b, uint32_t param, const ArgumentDims *d
     note_param(b, diag, param);
     const char *names = choices_text(b, param, dims);
     const char *places = call_with(b, param, &dims->placed, formals, true);
-    if (names || places)
-        diag_hint(diag, "say which: %s%s%s", names ? names : "", names && places ? " or " : "",
-                  places ? places : "");
-    else
-        hint_no_choice(diag);
+    hint_choices(b, diag, "say which",
+                 names && places ? say(b, "%s or %s", names, places)
+                 : names         ? names
+                                 : places);
 }
 
 bool keeps_kinds(const Binder *b, const NameList *formals, const NameList *actuals) {

@@ -70,6 +70,8 @@ const char *call_with(const Binder *b, uint32_t param, const NameList *actuals,
 const char *last_choice_text(const Binder *b, uint32_t param, const ArgumentDims *dims);
 const char *other_choices_text(const Binder *b, uint32_t param, const ArgumentDims *dims);
 const char *choices_text(const Binder *b, uint32_t param, const ArgumentDims *dims); // all of these
+// Whatever dims are said of all arguments at once; *none: all were tried, and none would do.
+const char *any_choice_text(const Binder *b, bool *none);
 // To read arguments so that dims of the callee that would be one are apart.
 bool hint_apart(const Binder *b, uint32_t param, Diag *diag); // false: there is no such hint
 

@@ -333,6 +333,95 @@ const char *choices_text(const Binder *b, uint32_t param, const ArgumentDims *di
     return others && last ? say(b, "%s or %s", others, last) : others ? others : last;
 }
 
+// ---- every way to say it by hand ---------------------------------------------------------------
+
+// Two dims or more may have to be said at once, of several arguments.
+typedef struct {
+    const Binder *b;
+    NameList formals, actuals; // of all parameters, and what the first of them are
+    bool names;                // dims that have the name of the formal are it
+    uint32_t tried, found;
+    Text text;
+} Search;
+
+enum { MOST_TRIED = 2000, MOST_FOUND = 3 };
+
+// all: names, too, which say themselves mostly.
+static bool is_call_so(Search *s, bool all) {
+    const Binder *b = s->b;
+    Arena *arena = b->resolver->arena;
+    Plan plan = {.b = b};
+    for (uint32_t i = 0; i < b->hands.count; i++)
+        vec_push(arena, &plan.hands, b->hands.at[i]);
+    for (uint32_t i = 0; i < s->formals.count; i++) {
+        Name formal = s->formals.at[i], actual = s->actuals.at[i];
+        vec_push(arena, &plan.bound, ((Bound){formal, actual, b->call->span, BY_HAND}));
+        if ((all || formal != actual) && !has_hand(&plan, formal))
+            add_hand(&plan, formal, actual);
+    }
+    for (uint32_t i = 0; i < b->call->args.count; i++)
+        vec_push(arena, &plan.readings, b->call->args.at[i]->result);
+    const char *text = is_bound_so(&plan) ? call_text(&plan) : NULL;
+    if (text)
+        text_printf(&s->text, "%s%s", s->found++ ? " or " : "", text);
+    return text != NULL;
+}
+
+// Whether the dim can be that formal's: by the user's hand, or in all arguments that have it.
+static bool may_be(const Search *s, Name formal, Name dim) {
+    const Binder *b = s->b;
+    if (namelist_has(&s->actuals, dim))
+        return false;
+    for (uint32_t i = 0; i < b->hands.count; i++)
+        if ((b->hands.at[i].formal == formal) != (b->hands.at[i].actual.name == dim))
+            return false;
+    for (uint32_t i = 0; i < b->call->args.count; i++)
+        if (namelist_has(&b->callee->params.at[i].result, formal) &&
+            !namelist_has(&b->call->args.at[i]->result, dim))
+            return false;
+    return true;
+}
+
+static void try_all(Search *s) {
+    uint32_t next = s->actuals.count;
+    if (s->tried > MOST_TRIED || s->found == MOST_FOUND)
+        return;
+    s->tried++;
+    if (next == s->formals.count) {
+        if (!is_call_so(s, false))
+            is_call_so(s, true);
+        return;
+    }
+    Name formal = s->formals.at[next];
+    NameList dims = {0};
+    bool named = s->names && may_be(s, formal, formal);
+    for (uint32_t i = 0; i < s->b->call->args.count && !named; i++)
+        for (uint32_t k = 0; k < s->b->call->args.at[i]->result.count; k++)
+            dimlist_add(s->b->resolver->arena, &dims, s->b->call->args.at[i]->result.at[k]);
+    if (named)
+        vec_push(s->b->resolver->arena, &dims, formal);
+    for (uint32_t i = dims.count; i-- > 0;) { // the last ones first, as places are read
+        if (!may_be(s, formal, dims.at[i]))
+            continue;
+        vec_push(s->b->resolver->arena, &s->actuals, dims.at[i]);
+        try_all(s);
+        s->actuals.count--;
+    }
+}
+
+const char *any_choice_text(const Binder *b, bool *none) {
+    Arena *arena = b->resolver->arena;
+    Search s = {.b = b, .names = true, .text = {.arena = arena}};
+    for (uint32_t i = 0; i < b->callee->params.count; i++)
+        s.formals = dimlist_union(arena, &s.formals, &b->callee->params.at[i].result);
+    try_all(&s);
+    s.names = false;
+    if (!s.found)
+        try_all(&s);
+    *none = !s.found && s.tried <= MOST_TRIED;
+    return s.text.at;
+}
+
 bool hint_apart(const Binder *b, uint32_t param, Diag *diag) {
     Plan plan = {.b = b};
     if (!plan_call(&plan, 0, NULL, NULL))
