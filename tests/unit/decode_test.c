@@ -219,6 +219,30 @@ static void test_sums_of_the_past(void **state) {
                              "    return A[n] + 1\n");
 }
 
+// Of each running sum one row is kept, whatever it is of; of what sums over positions that another
+// dim of the sequence goes along, and of halves, what they are made of.
+static void test_running_sums(void **state) {
+    assert_int_equal(check_steps(*state,
+                                 DIMS "def F(X[b, n, d], P[d, k]):\n"
+                                      "    G = exp(einsum(X, P -> [b, n, k]))\n"
+                                      "    S = cumsum(einsum(G, X -> [b, n, k, d]), dim=n)\n"
+                                      "    Z = cumsum(G, dim=n)\n"
+                                      "    c = cumsum(i32(X[b, n, 0] > 0), dim=n)\n"
+                                      "    Y = einsum(G, S -> [b, n, d]) / einsum(G, Z -> [b, n])\n"
+                                      "    return Y * c[b, n]\n"),
+                     3);
+    assert_int_equal(check_steps(*state, DIMS
+                                 "def F(X[n, d]):\n"
+                                 "    L = where(index(m) <= index(n), einsum(X[n, d], X[m, d] "
+                                 "-> [n, m]), -inf)\n"
+                                 "    W = softmax(L, reduced_dim=m)\n"
+                                 "    return einsum(cumsum(W, dim=m), W, X[m, d] -> [n, d])\n"),
+                     1);
+    assert_int_equal(check_steps(*state, DIMS "def F(X[n, d]):\n"
+                                              "    return cumsum(bf16(X), dim=n)\n"),
+                     1);
+}
+
 static void test_short_convolution(void **state) {
     assert_int_equal(check_steps(*state,
                                  DIMS "dim taps = 3\n"
@@ -325,6 +349,7 @@ int main(void) {
         cmocka_unit_test_setup_teardown(test_heads_that_talk, setup, teardown),
         cmocka_unit_test_setup_teardown(test_what_is_kept, setup, teardown),
         cmocka_unit_test_setup_teardown(test_sums_of_the_past, setup, teardown),
+        cmocka_unit_test_setup_teardown(test_running_sums, setup, teardown),
         cmocka_unit_test_setup_teardown(test_short_convolution, setup, teardown),
         cmocka_unit_test_setup_teardown(test_scan, setup, teardown),
         cmocka_unit_test_setup_teardown(test_projections, setup, teardown),

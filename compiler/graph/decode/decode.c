@@ -11,7 +11,8 @@
 // What depends on the sequence and is wanted whole is remembered: its row at the position is
 // computed, and other rows are those of earlier steps, from a cache. So the last value over m that
 // is computed position by position is the one that is kept: keys with rotary positions rather than
-// what they are made of. What a scan along the sequence carries is kept from step to step.
+// what they are made of. What a scan along the sequence carries is kept from step to step, and so
+// is what a running sum has come to.
 //
 // Requires: what graph_build makes. Ensures: a step at each position in turn, from the first on,
 // with rows stored in the caches in between, gives the results that the whole graph has there. Rows
@@ -179,8 +180,18 @@ static bool looks_back(const Value *value, DimId dim) {
     return value->op == OP_SHIFT && value->dim == dim && value->offset > 0;
 }
 
+// Is it the sum of its row and of what it was at the position before? Not of halves, whose sums are
+// carried wider than they are kept, nor where it has a position of the sequence besides: its part
+// of earlier positions changes then.
+static bool goes_on(const Decode *decode, const Value *value, DimId dim) {
+    return value->op == OP_CUMSUM && value->dim == dim && decode->varies[value->args[0]->id] &&
+           elem_bytes(value->elem) >= 4 && only_dim(decode, value) == dim;
+}
+
 static void want_row(Decode *decode, const Value *value, DimId dim) {
-    if (value->op == OP_STACK && value->dim2 == dim && decode->varies[value->id])
+    if (goes_on(decode, value, dim))
+        want(decode, value->args[0], dim);
+    else if (value->op == OP_STACK && value->dim2 == dim && decode->varies[value->id])
         want_step(decode, value);
     else if (looks_back(value, dim))
         want(decode, value->args[0], DIM_NONE);
@@ -338,17 +349,32 @@ static Value *look_back(Decode *decode, const Value *value, DimId dim) {
                          at_position(decode, rows, dim, value->offset));
 }
 
-// Before the step: what the step before left, at first what the scan begins with.
-static Value *carried(Decode *decode, const Value *carry) {
+// At the first position what a carry begins with, then what the step before left.
+static Value *left_before(Decode *decode, Value *first, Value *cache) {
     Graph *to = decode->to;
+    Value *begins = graph_map2(to, OP_EQ, decode->position, graph_const(to, 0, ELEM_I64));
+    return graph_select(to, begins, first, cache);
+}
+
+static Value *carried(Decode *decode, const Value *carry) {
     Kept kept = {.cache.dim = DIM_NONE, .carry = decode->carries[carry->id]};
     DimList dims = dims_minus(&carry->dims, &(DimList){1, {carry->dim}});
     Value *first = whole(decode, kept.carry->first);
-    Value *begins = graph_map2(to, OP_EQ, decode->position, graph_const(to, 0, ELEM_I64));
-    return graph_select(to, begins, first, add_cache(decode, carry, dims, kept));
+    return left_before(decode, first, add_cache(decode, carry, dims, kept));
+}
+
+// The row of a sum, which is also what the next step begins with.
+static Value *go_on(Decode *decode, const Value *value, DimId dim) {
+    Value *here = row(decode, value->args[0], dim);
+    Value *cache = add_cache(decode, value, here->dims, (Kept){.cache.dim = DIM_NONE});
+    uint32_t number = decode->kept.count - 1;
+    Value *before = left_before(decode, graph_const(decode->to, 0, value->elem), cache);
+    return decode->kept.at[number].row = graph_map2(decode->to, OP_ADD, before, here);
 }
 
 static Value *make_row(Decode *decode, const Value *value, DimId dim) {
+    if (goes_on(decode, value, dim))
+        return go_on(decode, value, dim);
     if (value->op == OP_INDEX)
         return decode->position;
     if (value->op == OP_CARRY)
