@@ -220,7 +220,7 @@ static void test_sums_of_the_past(void **state) {
 }
 
 // Of each running sum one row is kept, whatever it is of; of what sums over positions that another
-// dim of the sequence goes along, and of halves, what they are made of.
+// dim of the sequence goes along, what it is made of.
 static void test_running_sums(void **state) {
     assert_int_equal(check_steps(*state,
                                  DIMS "def F(X[b, n, d], P[d, k]):\n"

@@ -180,12 +180,11 @@ static bool looks_back(const Value *value, DimId dim) {
     return value->op == OP_SHIFT && value->dim == dim && value->offset > 0;
 }
 
-// Is it the sum of its row and of what it was at the position before? Not of halves, whose sums are
-// carried wider than they are kept, nor where it has a position of the sequence besides: its part
-// of earlier positions changes then.
+// Is it the sum of its row and of what it was at the position before? Not where it has a position
+// of the sequence besides: its part of earlier positions changes then.
 static bool goes_on(const Decode *decode, const Value *value, DimId dim) {
     return value->op == OP_CUMSUM && value->dim == dim && decode->varies[value->args[0]->id] &&
-           elem_bytes(value->elem) >= 4 && only_dim(decode, value) == dim;
+           only_dim(decode, value) == dim;
 }
 
 static void want_row(Decode *decode, const Value *value, DimId dim) {
@@ -271,12 +270,12 @@ static const char *name_for(const Decode *decode, const Value *value) {
     return arena_printf(decode->arena, "%s%s", named->path ? named->path : "", named->hint);
 }
 
-static Value *add_cache(Decode *decode, const Value *of, DimList dims, Kept kept) {
+static Value *add_cache(Decode *decode, const Value *of, Elem elem, DimList dims, Kept kept) {
     Graph *to = decode->to;
     kept.cache.input = to->inputs.count;
     const char *name = arena_printf(decode->arena, "cache_%s", name_for(decode, of));
     vec_push(decode->arena, &decode->kept, kept);
-    return graph_input(to, graph_new_name(to, name), of->elem, dims, ROLE_DATA);
+    return graph_input(to, graph_new_name(to, name), elem, dims, ROLE_DATA);
 }
 
 // Positions are before the last dim, the row of a vector: so rows are stored and read.
@@ -305,7 +304,7 @@ static Value *earlier(Decode *decode, const Value *value) {
                                 kept->cache.dim, along);
     }
     Kept kept = {.cache.dim = along, .row = now};
-    return add_cache(decode, value, cache_dims(&now->dims, along), kept);
+    return add_cache(decode, value, now->elem, cache_dims(&now->dims, along), kept);
 }
 
 static Value *remember(Decode *decode, const Value *value) {
@@ -360,16 +359,20 @@ static Value *carried(Decode *decode, const Value *carry) {
     Kept kept = {.cache.dim = DIM_NONE, .carry = decode->carries[carry->id]};
     DimList dims = dims_minus(&carry->dims, &(DimList){1, {carry->dim}});
     Value *first = whole(decode, kept.carry->first);
-    return left_before(decode, first, add_cache(decode, carry, dims, kept));
+    return left_before(decode, first, add_cache(decode, carry, carry->elem, dims, kept));
 }
 
-// The row of a sum, which is also what the next step begins with.
+// The row of a sum, which is also what the next step begins with: of floats in double precision, in
+// which all of it would be carried.
 static Value *go_on(Decode *decode, const Value *value, DimId dim) {
-    Value *here = row(decode, value->args[0], dim);
-    Value *cache = add_cache(decode, value, here->dims, (Kept){.cache.dim = DIM_NONE});
+    Graph *to = decode->to;
+    Elem elem = elem_is_float(value->elem) ? ELEM_F64 : value->elem;
+    Value *here = graph_cast(to, row(decode, value->args[0], dim), elem);
+    Value *cache = add_cache(decode, value, elem, here->dims, (Kept){.cache.dim = DIM_NONE});
     uint32_t number = decode->kept.count - 1;
-    Value *before = left_before(decode, graph_const(decode->to, 0, value->elem), cache);
-    return decode->kept.at[number].row = graph_map2(decode->to, OP_ADD, before, here);
+    Value *sum = graph_map2(to, OP_ADD, left_before(decode, graph_const(to, 0, elem), cache), here);
+    decode->kept.at[number].row = sum;
+    return graph_cast(to, sum, value->elem);
 }
 
 static Value *make_row(Decode *decode, const Value *value, DimId dim) {
