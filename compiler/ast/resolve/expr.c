@@ -136,11 +136,27 @@ static void resolve_beside(Scope *scope, Expr *a, Expr *b, const Wanted *wanted,
     resolve_expr(scope, needy, wanted || own.silent || own.beside ? &own : NULL);
 }
 
-static Elem binary_elem(const Expr *expr, const Expr *a, const Expr *b) {
+// Numbers alone, without an extent.
+static bool is_written_out(const Expr *expr) {
+    bool written = expr->ok && expr->is_literal && expr->kind != EXPR_NAME;
+    for (uint32_t i = 0; i < expr->args.count && written; i++)
+        written = is_written_out(expr->args.at[i]);
+    return written;
+}
+
+// 2 ** 24, and not 2 ** -1.
+static bool is_whole_power(const Scope *scope, const Expr *expr, const Expr *a, const Expr *b) {
+    double exponent;
+    return expr->oper == OPER_POW && is_written_out(a) && is_written_out(b) &&
+           expr_evaluate(scope->resolver->session, NULL, b, NULL, 0, &exponent) && exponent >= 0;
+}
+
+static Elem binary_elem(const Scope *scope, const Expr *expr, const Expr *a, const Expr *b) {
     if (oper_compares(expr->oper) || expr->oper == OPER_AND || expr->oper == OPER_OR)
         return ELEM_BOOL;
     Elem elem = expr_common_elem(a, b);
-    bool float_result = expr->oper == OPER_DIV || expr->oper == OPER_POW;
+    bool float_result = expr->oper == OPER_DIV ||
+                        (expr->oper == OPER_POW && !is_whole_power(scope, expr, a, b));
     return float_result ? elem_made_float(elem) : elem;
 }
 
@@ -173,7 +189,7 @@ static void resolve_binary(Scope *scope, Expr *expr, const Wanted *wanted) {
     }
     expr->is_literal = a->is_literal && b->is_literal && !a->result.count && !b->result.count;
     expr_set(expr, dimlist_union(scope->resolver->arena, &a->result, &b->result),
-             binary_elem(expr, a, b));
+             binary_elem(scope, expr, a, b));
     resolve_warn_outer(scope, expr);
     resolve_warn_difference(scope, expr);
 }
