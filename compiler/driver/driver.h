@@ -152,10 +152,6 @@ PipelineOptions driver_passes(const Options *options, const Target *target, Pipe
 Program *driver_front(Options *options);
 // Tells which def is the entry, when the command line does not and the file has several.
 void driver_tell_entry(Options *options, const Compilation *compiled);
-// Of the error that the entry lacks an argument, or a result: which other defs of its file have it.
-// false: there are none.
-bool driver_hint_entry(Options *options, const Compilation *compiled, Name lacking, bool result,
-                       Diag *diag);
 // Is `path` none of the source files read? false after a message: it would be overwritten.
 bool driver_may_write(Options *options, const char *path);
 
@@ -228,6 +224,12 @@ json_t *machine_to_json(const Machine *machine);
 // was changed.
 const char *machine_from_file(Arena *arena, const char *path, Machine *machine);
 const char *machine_from_text(Arena *arena, const char *text, Machine *machine);
+
+// ---- other_defs.c ----
+// Of the error that the entry lacks an argument, or a result: which other defs of its file have it.
+// false: there are none.
+bool driver_hint_entry(Options *options, const Compilation *compiled, Name lacking, bool result,
+                       Diag *diag);
 
 // ---- weights.c: --weights ----
 // By index of an input in graph->inputs: the tensors of the file that it gives, copied, in their

@@ -99,7 +99,6 @@ void tensor_from_doubles(AttTensorData *tensor, const double *from) {
 typedef struct {
     Options *options;
     const Compilation *compiled;
-    const Program *program;
     const Graph *graph;
     Tensors *tensors;
     const char **settled_by; // by DimId of a class's root: what fixed its extent
@@ -133,7 +132,8 @@ static bool settle_constants(Settling *s) {
             fine &= settle(s, (DimId)d, s->graph->dims.at[d].extent, "the source or -D");
     const DimExtents *all = &s->options->session->overrides;
     for (uint32_t d = 0; d < s->graph->dims.count; d++) {
-        const DimExtent *given = program_given(s->program, all, s->graph->dims.at[d].name);
+        const DimExtent *given =
+            program_given(s->compiled->program, all, s->graph->dims.at[d].name);
         fine &= !given || settle(s, (DimId)d, given->extent, "-D");
     }
     return fine;
@@ -467,8 +467,8 @@ bool tensors_open(Options *options, const Compilation *compiled, bool need_all, 
         problem(options, "cannot start %d threads", options->threads);
         return false;
     }
-    Settling s = {options, compiled, compiled->program,
-                  graph,   out,      arena_array(arena, const char *, graph->dims.count + 1)};
+    Settling s = {options, compiled, graph, out,
+                  arena_array(arena, const char *, graph->dims.count + 1)};
     for (uint32_t d = 0; d < graph->dims.count; d++)
         out->extents[d] = EXTENT_DYNAMIC;
     bool fine = settle_constants(&s);

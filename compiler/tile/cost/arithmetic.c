@@ -75,6 +75,8 @@ static bool continues(const Walk *w, const Access *access, TileDimId outer, Tile
     for (int i = from + 1; i < to; i++)
         if (buffer->dims[i] != buffer->panel_dim)
             return false;
+    if (buffer->gap && to == buffer->rank - 1)
+        return false;
     return buffer->place == PLACE_SCRATCH || w->length[inner] >= (double)w->extents[inner];
 }
 
@@ -108,7 +110,7 @@ uint64_t cost_flat_dims(const Walk *w, const Stage *stage) {
         if (access_has_dim(&stage->c, stage->dims[i]))
             continue;
         uint64_t flat = flat_from(w, stage, stage->dims[i], &length);
-        if (length > most) {
+        if (length >= most) {
             most = length;
             best = flat;
         }
