@@ -47,6 +47,7 @@ typedef enum {
     STAGE_OBJ,
     N_STAGES
 } EmitStage;
+#define STAGE_NAMES "ast, graph, simplified, contracted, fused, tile, llvm, asm or obj"
 
 // What attc db does.
 typedef enum {

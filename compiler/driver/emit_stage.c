@@ -103,8 +103,7 @@ int command_emit(Options *options) {
         return usage_error("emit: one -o only");
     switch (options->stage) {
     case STAGE_NONE:
-        return usage_error("emit: say which --stage: ast, graph, simplified, contracted, fused, "
-                           "tile, llvm, asm or obj");
+        return usage_error("emit: say which --stage: " STAGE_NAMES);
     case STAGE_AST:
         return emit_ast(options);
     case STAGE_LLVM:

@@ -232,8 +232,9 @@ int option_stage(Options *options, const char *text) {
     options->stage = STAGE_NONE + 1;
     while (options->stage < N_STAGES && strcmp(text, stage_name(options->stage)) != 0)
         options->stage++;
-    return options->stage < N_STAGES ? EXIT_FINE
-                                     : usage_error("--stage: there is no stage '%s'", text);
+    return options->stage < N_STAGES
+               ? EXIT_FINE
+               : usage_error("--stage: there is no stage '%s': " STAGE_NAMES, text);
 }
 
 // BYTES, or a number of K, M or G, which may be written out: 512KiB.

@@ -453,15 +453,16 @@ static AttStatus evaluate(Run *r) {
 }
 
 static void note_step(Run *r, double rate, double seconds) {
-    double tokens = (double)(r->learner.batch.tokens * r->values->batch * r->values->accumulate);
+    int64_t tokens = r->learner.batch.tokens, examples = r->values->batch * r->values->accumulate;
     AttProgressLine line = {.step = r->step,
                             .loss = r->learner.results[0],
                             .rate = rate,
                             .norm = r->learner.norm,
-                            .tokens_per_second = tokens / seconds,
+                            .per_second = (double)(tokens ? tokens * examples : examples) / seconds,
+                            .what = tokens ? "tokens" : "examples",
                             .share = att_work_share(&r->work, seconds)};
     fprintf(r->log, "%lld,%.9g,%.9g,%.9g,%.6g,%.6g,", (long long)r->step, line.loss, line.rate,
-            line.norm, seconds, line.tokens_per_second);
+            line.norm, seconds, line.per_second);
     if (r->work.flops > 0)
         fprintf(r->log, "%.6g", 1e-9 * r->work.flops / seconds);
     fputc(',', r->log);

@@ -17,7 +17,7 @@ BAD = [
     (["frobnicate"], "unknown command 'frobnicate'"),
     (["check"], "expected a source file"),
     (["emit", CAUSAL], "say which --stage"),
-    (["emit", CAUSAL, "--stage=nonsense"], "there is no stage 'nonsense'"),
+    (["emit", CAUSAL, "--stage=nonsense"], "there is no stage 'nonsense': ast, graph, "),
     (["emit", CAUSAL, "--stage=graph", "-o", "a", "-o", "b"], "one -o only"),
     (["build", CAUSAL], "give one -o OUT"),
     (["cost", CAUSAL, "-D", "n"], "expected DIM=EXTENT"),

@@ -503,7 +503,11 @@ def test_gradients_are_those_of_the_loss_alone(tmp_path):
         np.save(tmp_path / "X.npy", np.eye(8, 4, dtype=np.float32))
         attc("build", tmp_path / "two.attn", "--exe", "--target", "x86-64-v3", "-o",
              tmp_path / "lm")
-        lm(tmp_path, "train", "--data", "X=X.npy", "--steps", 1, "--batch", 8, "--out",
-           f"out{len(norms)}")
-        norms.append(float(log(tmp_path, f"out{len(norms)}")[0]["gradient_norm"]))
+        said = subprocess.run([tmp_path / "lm", "train", "--data", "X=X.npy", "--steps", "1",
+                               "--batch", "8", "--out", f"out{len(norms)}"], cwd=tmp_path,
+                              capture_output=True, text=True, check=True).stderr
+        row = log(tmp_path, f"out{len(norms)}")[0]
+        norms.append(float(row["gradient_norm"]))
+        assert " examples/s" in said  # of floats, not their elements
+        assert round(float(row["tokens_per_second"]) * float(row["seconds"])) == 8
     assert norms[0] == norms[1] > 0

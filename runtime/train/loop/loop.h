@@ -162,8 +162,9 @@ typedef struct {
 } AttProgress;
 typedef struct {
     int64_t step;
-    double loss, rate, norm, tokens_per_second;
-    double share; // of the machine's peak; NAN: not known
+    double loss, rate, norm, per_second;
+    const char *what; // that is counted: "tokens", or "examples" of floats
+    double share;     // of the machine's peak; NAN: not known
 } AttProgressLine;
 AttProgress att_progress_open(char **argv, int64_t steps, int64_t begun);
 void att_progress_tell(AttProgress *progress, const AttProgressLine *line);

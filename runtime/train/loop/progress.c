@@ -38,9 +38,9 @@ static void write_line(const AttProgress *p, const AttProgressLine *line, const 
         snprintf(share, sizeof share, "  %.0f%% of peak", 100 * line->share);
     snprintf(rate, sizeof rate, "  rate %.3g  norm %.3g", line->rate, line->norm);
     for (int all = 1; all >= 0; all--) {
-        snprintf(text, ROOM, "step %lld/%lld  loss %.4f%s  %.0f tokens/s%s  %s left",
+        snprintf(text, ROOM, "step %lld/%lld  loss %.4f%s  %.0f %s/s%s  %s left",
                  (long long)line->step, (long long)p->steps, line->loss, all ? rate : "",
-                 line->tokens_per_second, share, left);
+                 line->per_second, line->what, share, left);
         if (!p->terminal || strlen(text) < terminal_width())
             return;
     }

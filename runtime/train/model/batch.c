@@ -46,9 +46,18 @@ static AttStatus open_field(AttContext *ctx, int64_t field, AttBatch *b) {
         return status;
     b->fields[field] = data.data;
     b->filled[field] = fills ? data.data : NULL;
-    if (!b->tokens && fills)
-        b->tokens = att_elements_of(entry, tensor, b->extents) / b->n_examples;
     return ATT_OK;
+}
+
+static int64_t tokens_of_example(const AttBatch *b) {
+    int64_t first = 0;
+    while (first < b->trainer->n_fields && !b->filled[first])
+        first++;
+    if (first == b->trainer->n_fields)
+        return 0;
+    const AttTensor *tensor = att_field_tensor(b->trainer, first);
+    bool ids = tensor->elem == ATT_I32 || tensor->elem == ATT_I64;
+    return ids ? att_elements_of(b->trainer->entry, tensor, b->extents) / b->n_examples : 0;
 }
 
 AttStatus att_batch_open(AttContext *ctx, const AttTrainer *trainer, const AttData *data,
@@ -66,6 +75,8 @@ AttStatus att_batch_open(AttContext *ctx, const AttTrainer *trainer, const AttDa
         status = find_extents(ctx, trainer, dims, n_examples, &out->extents);
     for (int64_t i = 0; i < trainer->n_fields && !status; i++)
         status = open_field(ctx, i, out);
+    if (!status)
+        out->tokens = tokens_of_example(out);
     return status;
 }
 

@@ -58,7 +58,7 @@ typedef struct {
     void **filled;      // the same; NULL where the data does not fill it
     int64_t *extents;   // of the entry's dims
     int64_t n_examples; // that there is memory for
-    int64_t tokens;     // of an example: elements of the first data argument
+    int64_t tokens;     // of an example: elements of the first data argument; 0: it is of floats
 } AttBatch;
 // att_data_open of the data of batches. dims: the words of -D.
 AttStatus att_batch_data(AttContext *ctx, const AttDataOptions *options, const AttTrainer *trainer,
