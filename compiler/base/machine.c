@@ -13,6 +13,11 @@ int machine_panel_lanes(const Machine *machine, size_t elem_bytes) {
     return 2 * machine_lanes(machine, elem_bytes);
 }
 
+int machine_block_rows(const Machine *machine, int vectors, bool masks) {
+    int others = 1 + vectors * (masks && !machine->has_masks ? 2 : 1);
+    return (machine->vector_registers - others) / vectors;
+}
+
 Machine machine_with_threads(const Machine *machine, int threads) {
     Machine out = *machine;
     out.threads = threads;

@@ -132,9 +132,8 @@ static void emit_lane_blocks(Contract *c, CpuMicroShape shape, LLVMValueRef from
 
 // Masks in vector registers take the place of sums: fewer rows then.
 static void make_room_for_masks(const Contract *c, CpuMicroShape *shape) {
-    int registers = c->m->target->machine.vector_registers - 1;
-    if (shape->b_masked && !c->m->target->machine.has_masks)
-        limit_rows(c, shape, (registers - 2 * shape->vectors) / shape->vectors);
+    if (shape->b_masked)
+        limit_rows(c, shape, machine_block_rows(&c->m->target->machine, shape->vectors, true));
 }
 
 static void emit_known_lanes(Contract *c, int64_t len) {

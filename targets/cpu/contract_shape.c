@@ -133,13 +133,15 @@ static void choose_block(Contract *c) {
     CpuMicroShape *shape = &c->shape;
     int64_t known;
     int vectors = stage->lane_block / shape->width;
-    int registers = c->m->target->machine.vector_registers - 1;  // one holds the splat
-    vectors = smaller(vectors < 1 ? 1 : vectors, registers / 2); // leaves one row at least
+    const Machine *machine = &c->m->target->machine;
+    vectors = vectors < 1 ? 1 : vectors;
+    while (vectors > 1 && machine_block_rows(machine, vectors, false) < 1)
+        vectors--;
     if (index_known(contract_length(c, stage->lanes), &known) && known < vectors * shape->width)
         vectors = (int)((known + shape->width - 1) / shape->width);
     vectors = fit_panels(c, &stage->b, &stage->c, stage->lanes, vectors, shape->width);
-    int rows =
-        smaller(stage->row_block < 1 ? 1 : stage->row_block, (registers - vectors) / vectors);
+    int rows = smaller(stage->row_block < 1 ? 1 : stage->row_block,
+                       machine_block_rows(machine, vectors, false));
     if (index_known(contract_length(c, stage->rows), &known) && known < rows)
         rows = contract_is_panel_dim(c, &stage->a, stage->rows) ? rows : (int)known;
     if (stage->rows != TILE_DIM_NONE)

@@ -213,7 +213,7 @@ static void check_contraction(const ContractSchedule *s, const ContractShape *sh
     int vectors = s->lane_block / width;
     assert_int_equal(s->lane_block % width, 0);
     assert_true(s->row_block >= 1 && s->lane_block >= 1 && s->block_k >= 1);
-    assert_true(s->row_block * vectors + vectors + 1 < t->vector_registers || s->row_block == 1);
+    assert_true(s->row_block * vectors + vectors + 1 <= t->vector_registers || s->row_block == 1);
     assert_true(s->row_block <= (s->pack_a ? t->rows_packed : t->rows_unpacked));
     assert_true(s->task_rows >= 1 && s->task_lanes >= 1 && s->task_batch >= 1);
     assert_true(s->block_rows >= 1);

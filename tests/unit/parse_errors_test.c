@@ -89,6 +89,8 @@ static void statements_fail_alone(void **state) {
                     "2:15 unknown initialiser 'normall' | did you mean 'normal'?\n");
     check_statement("param a ~ ones",
                     "2:15 unknown initialiser 'ones' | a number is written '= 1'\n");
+    check_statement("param a ~ orthogonal", "2:15 unknown initialiser 'orthogonal' | there are "
+                                            "normal, truncated_normal, uniform and glorot\n");
     check_statement("param a ~ normal(0.1)", "2:15 wrong arguments of initialiser 'normal'"
                                              " | write it as in '~ normal(std=0.02)'\n");
     check_statement("param a ~ uniform(1)", "2:15 wrong arguments of initialiser 'uniform'"

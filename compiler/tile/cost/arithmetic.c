@@ -161,7 +161,7 @@ static bool has_even_rows(const Walk *w, const Stage *stage) {
 }
 
 double cost_block_rows(const Walk *w, const Stage *stage, double vectors) {
-    double most = floor((w->machine->vector_registers - 1 - vectors) / vectors);
+    double most = machine_block_rows(w->machine, (int)vectors, false);
     most = fmax(fmin(most, stage->row_block), 1);
     if (!has_even_rows(w, stage))
         return most;

@@ -114,7 +114,7 @@ static void offer_blocks(BlockSearch *s) {
         if (panel ? panel % (vectors * width)
                   : (vectors - 1) * width >= nest_length(s->nest, r->lanes))
             continue;
-        int most = (machine->vector_registers - 2 - vectors) / vectors;
+        int most = machine_block_rows(machine, vectors, false);
         most = most > machine->rows_unpacked ? machine->rows_unpacked : most < 1 ? 1 : most;
         int64_t fewest = ceil_div(rows, most);
         for (int64_t n = fewest; n < fewest + (s->near ? DIVISIONS : 1) && n <= rows; n++) {

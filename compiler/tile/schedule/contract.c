@@ -44,10 +44,8 @@ typedef struct {
     VEC(Candidate) candidates;
 } Search;
 
-// Most rows of a microkernel with this many vectors: accumulators, one vector of b each and a splat
-// of a must stay in registers.
 static int rows_that_fit(const Search *m, int vectors, bool packed) {
-    int rows = (m->machine->vector_registers - 2 - vectors) / vectors;
+    int rows = machine_block_rows(m->machine, vectors, false);
     int most = packed ? m->machine->rows_packed : m->machine->rows_unpacked;
     rows = rows > most ? most : rows;
     return rows < 1 ? 1 : rows;
