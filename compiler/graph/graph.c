@@ -344,6 +344,10 @@ bool value_factor_moves(const Value *value) {
     return value->number != 1 && (exact || !value->made_for.twice);
 }
 
+bool use_is_in_result(TensorUse use) {
+    return use == USE_BEFORE || use == USE_REPLACED;
+}
+
 Value *value_unrenamed(const Value *value) {
     return value->op == OP_RENAME ? value->args[0] : (Value *)value;
 }

@@ -142,6 +142,7 @@ typedef enum {
     USE_FLAG,      // input: whether it is added
     USE_REPLACED,  // input: in the memory of a result, which takes its place
 } TensorUse;
+bool use_is_in_result(TensorUse use); // an input in the memory of a result
 // Some arguments of an einsum whose product had a name before it was flattened.
 typedef struct {
     Name hint;

@@ -229,14 +229,10 @@ static int64_t find_output(const TableLevel *level, uint32_t output) {
     ice("product_tables: nothing writes %s", level->graph->outputs.at[output].name);
 }
 
-static bool is_in_result(TensorUse use) {
-    return use == USE_BEFORE || use == USE_REPLACED;
-}
-
 static bool is_written_inside(const TableLevel *level, const Buffer *buffer) {
     TensorUse use = use_of(level, buffer);
     bool earlier = level->before && (use == USE_SAVED || use == USE_RESULT);
-    return buffer->role == BUFFER_INPUT && (earlier || is_in_result(use));
+    return buffer->role == BUFFER_INPUT && (earlier || use_is_in_result(use));
 }
 
 // Inputs and outputs are the same in every level: the first adds them, the others find them.
@@ -278,8 +274,9 @@ static void add_work(TableBuilder *build, TableLevel *level) {
         if (buffer->role == BUFFER_WORK)
             add_tensor(build, level, i, ATT_WORK, buffer->slot);
         else if (is_written_inside(level, buffer))
-            level->tensors[i] = find_output(
-                is_in_result(buffer->value->use) ? level : level->before, buffer->value->output);
+            level->tensors[i] =
+                find_output(use_is_in_result(buffer->value->use) ? level : level->before,
+                            buffer->value->output);
     }
 }
 

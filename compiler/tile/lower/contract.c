@@ -121,7 +121,7 @@ static bool reads_before(const Group *group) {
     for (uint32_t i = 0; i < group->members.count; i++)
         for (uint32_t k = 0; k < group->members.at[i]->n_args; k++) {
             const Value *arg = group->members.at[i]->args[k];
-            if (arg->op == OP_INPUT && (arg->use == USE_BEFORE || arg->use == USE_REPLACED))
+            if (arg->op == OP_INPUT && use_is_in_result(arg->use))
                 return true;
         }
     return false;

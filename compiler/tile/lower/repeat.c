@@ -16,6 +16,7 @@ typedef VEC(DimId) Dims;
 
 typedef struct {
     const LowerRequest *request;
+    const Group *group;
     Arena *arena;
     Values values;
     Dims dims;
@@ -96,12 +97,17 @@ static void add_attributes(Numbering *n, const Value *value) {
     }
 }
 
-// A value that is stored elsewhere is its type and place alone.
+// Sums of a contraction lie in the memory of its result unless the group reads something there.
+static bool is_in_result(const Numbering *n, const Value *value) {
+    return n->group->contraction && value->op == OP_INPUT && use_is_in_result(value->use);
+}
+
+// A value that is stored elsewhere is its type and place alone, and whether a result lies there.
 static void add_value(Numbering *n, const Value *value, bool member) {
     bool stored = !member && plan_buffer(n->request->plan, value);
     if (!member)
         vec_push(n->arena, &n->values, value);
-    add_word(n, (uint64_t)stored << 32 | value->elem);
+    add_word(n, (uint64_t)is_in_result(n, value) << 33 | (uint64_t)stored << 32 | value->elem);
     add_dims(n, &value->dims);
     if (stored) {
         add_memory(n, value);
@@ -141,7 +147,7 @@ static void add_extents(Numbering *n) {
 
 // But for extents.
 static Numbering number_group(const LowerRequest *request, const Group *group, Arena *arena) {
-    Numbering n = {.request = request, .arena = arena};
+    Numbering n = {.request = request, .group = group, .arena = arena};
     add_word(&n, group->kind);
     add_dims(&n, &group->rows);
     add_dims(&n, &group->reduced);
