@@ -38,8 +38,8 @@ typedef struct {
 int machine_lanes(const Machine *machine, size_t elem_bytes);
 // Columns of a panel that a microkernel reads: two vectors.
 int machine_panel_lanes(const Machine *machine, size_t elem_bytes);
-// Most rows of a microkernel with so many vectors a row: its sums, the vectors of b, as many of masks
-// where those take registers, and a splat of a are in registers. May be below 1.
+// Most rows of a microkernel with so many vectors a row: its sums, the vectors of b, as many of
+// masks where those take registers, and a splat of a are in registers. May be below 1.
 int machine_block_rows(const Machine *machine, int vectors, bool masks);
 // The same machine with another number of threads: what its last cache holds in all stays.
 Machine machine_with_threads(const Machine *machine, int threads);

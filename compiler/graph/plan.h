@@ -50,6 +50,7 @@ typedef struct {
 //       left after the scan.
 // ORDER: one ORDER value, each row worked off by one task.
 // SCATTER: one SCATTER_ADD value, each element summed by one task.
+enum { GROUP_DIMS_MAX = 64 }; // of a kernel: the bits of a word are a set of them
 typedef enum {
     GROUP_CONTRACT,
     GROUP_ROWS,

@@ -105,6 +105,8 @@ static void cluster_add(Fuser *fuser, uint32_t cluster, Value *value) {
     to->turn = made_for->turn > to->turn ? made_for->turn : to->turn;
     to->forward = to->forward || (!made_for->backward && !made_for->turn);
     vec_push(fuser->arena, &to->owned, value);
+    DimIds dims = fuse_dims_of(fuser, value);
+    fuse_add_dims(fuser, &to->dims, &dims);
     fuser->owner[value->id] = cluster;
     for (uint32_t i = 0; i < value->n_args; i++) {
         ValueList reads = fuse_stored(fuser, value->args[i]);
@@ -129,8 +131,13 @@ static bool stream_fits(const Fuser *fuser, const Cluster *cluster, const Value 
     return false;
 }
 
+static bool has_room(const Fuser *fuser, const Cluster *cluster, const Value *value) {
+    DimIds dims = fuse_dims_of(fuser, value);
+    return fuse_has_room(cluster, 1, &dims);
+}
+
 static bool space_fits(const Fuser *fuser, const Cluster *cluster, const Value *value) {
-    if (!fuse_turn_fits(cluster, value->made_for.turn) || !fuse_has_room(cluster, 1) ||
+    if (!fuse_turn_fits(cluster, value->made_for.turn) || !has_room(fuser, cluster, value) ||
         cluster->kind == GROUP_SCAN || cluster->kind == GROUP_ORDER ||
         cluster->kind == GROUP_SCATTER)
         return false;
@@ -216,7 +223,7 @@ static void place_row(Fuser *fuser, Value *value) {
                     (parts == DIM_NONE || cluster->cut == value->dim);
         bool takes_over = cluster->kind == GROUP_MAP && dims_equal(&space, &value->args[0]->dims) &&
                           parts == DIM_NONE;
-        if ((!same && !takes_over) || !fuse_has_room(cluster, 1) ||
+        if ((!same && !takes_over) || !has_room(fuser, cluster, value) ||
             !fuse_turn_fits(cluster, value->made_for.turn))
             home = CLUSTER_NONE;
     }

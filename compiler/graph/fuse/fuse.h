@@ -12,12 +12,14 @@
 enum { CLUSTER_NONE = UINT32_MAX, CLUSTER_INLINE = UINT32_MAX - 1 };
 
 typedef VEC(uint32_t) ClusterNumbers;
+typedef VEC(DimId) DimIds; // any number, each once
 typedef struct {
     GroupKind kind;
     Value *contraction;
     DimList rows, reduced; // as in Group
     DimId cut, parts;      // likewise
     ValueList owned;
+    DimIds dims;                 // that its kernel runs over or reads memory under
     ClusterNumbers needs, users; // directly; those of clusters merged into this one not among them
     uint32_t turn;               // the latest of its values, see again.c
     bool forward;                // has values that are not made for gradients alone
@@ -32,6 +34,7 @@ typedef struct {
     uint32_t loads; // INLINE_LOADS + 1: too many
     bool legal;
     ValueList reads; // values that clusters own, each once
+    DimIds dims;     // as in Cluster
 } Inlined;
 
 typedef struct {
@@ -208,8 +211,12 @@ bool fuse_is_streamed_operand(const Fuser *fuser, const Value *value);
 void fuse_note_inline(Fuser *fuser, const Value *value);
 // Adds a copy of the refusal to those that the value has.
 void fuse_refuse(Fuser *fuser, const Value *value, Refusal refusal);
-// May the cluster take so many values more? A kernel of thousands takes minutes to compile.
-bool fuse_has_room(const Cluster *cluster, uint32_t count);
+// What computing a value adds to the dims of a kernel. Requires: done for its inline arguments.
+DimIds fuse_dims_of(const Fuser *fuser, const Value *value);
+void fuse_add_dims(const Fuser *fuser, DimIds *to, const DimIds *more);
+// May the cluster take so many values more, with these dims? A kernel of thousands of values takes
+// minutes to compile, and one of more than GROUP_DIMS_MAX dims there is not.
+bool fuse_has_room(const Cluster *cluster, uint32_t count, const DimIds *dims);
 // Can MAP cluster `from` join cluster `to`, the only one that reads it?
 bool fuse_prologue_fits(const Fuser *fuser, uint32_t from, uint32_t to);
 // Dims over which the group's members run: contraction dims, rows + reduced, or the MAP's space.

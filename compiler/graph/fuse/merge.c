@@ -35,6 +35,7 @@ void fuse_join_clusters(Fuser *fuser, uint32_t from, uint32_t to) {
         vec_push(fuser->arena, &b->owned, a->owned.at[i]);
         fuser->owner[a->owned.at[i]->id] = to;
     }
+    fuse_add_dims(fuser, &b->dims, &a->dims);
     b->forward = b->forward || a->forward;
     b->turn = a->turn > b->turn ? a->turn : b->turn;
     a->dead = true;

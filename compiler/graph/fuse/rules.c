@@ -9,6 +9,9 @@
 #include "graph/fuse/fuse.h"
 
 enum { INLINE_LOADS = 2 }; // inputs that an inline value reads, at most; chosen
+// Dims that it brings to each kernel that needs it, at most: a quarter of what one has, as three
+// arguments of a value may be inline; views and the like are not asked.
+enum { INLINE_DIMS = GROUP_DIMS_MAX / 4 };
 // What may be computed again, in the unit of op_weight, cycles of a core for a vector: nine ops of
 // the cheapest and no exp, which ops.def has at 5. An operand of a contraction is read many times:
 // two of the cheapest. All chosen.
@@ -131,6 +134,46 @@ double fuse_seconds_to_compute(const Value *value, const int64_t *extents, const
     return vectors * op_weight(value->op) * machine_cycle(machine);
 }
 
+// ---- dims of a kernel ---------------------------------------------------------------------------
+
+static bool has_dim(const DimIds *dims, DimId dim) {
+    for (uint32_t i = 0; i < dims->count; i++)
+        if (dims->at[i] == dim)
+            return true;
+    return false;
+}
+
+static void add_dim(const Fuser *fuser, DimIds *to, DimId dim) {
+    if (dim != DIM_NONE && !has_dim(to, dim))
+        vec_push(fuser->arena, to, dim);
+}
+
+static void add_dim_list(const Fuser *fuser, DimIds *to, const DimList *dims) {
+    for (uint32_t i = 0; i < dims->count; i++)
+        add_dim(fuser, to, dims->at[i]);
+}
+
+void fuse_add_dims(const Fuser *fuser, DimIds *to, const DimIds *more) {
+    for (uint32_t i = 0; i < more->count; i++)
+        add_dim(fuser, to, more->at[i]);
+}
+
+DimIds fuse_dims_of(const Fuser *fuser, const Value *value) {
+    DimIds dims = {0};
+    add_dim_list(fuser, &dims, &value->dims);
+    add_dim(fuser, &dims, value->dim);
+    add_dim(fuser, &dims, value->dim2);
+    for (uint32_t i = 0; i < value->n_args; i++) {
+        const Value *arg = value->args[i];
+        add_dim_list(fuser, &dims, &arg->dims);
+        if (op_is_immediate(arg->op)) // an extent is over nothing
+            add_dim(fuser, &dims, arg->dim);
+        if (fuser->owner[arg->id] == CLUSTER_INLINE)
+            fuse_add_dims(fuser, &dims, &fuser->inlined[arg->id].dims);
+    }
+    return dims;
+}
+
 // ---- inline values -----------------------------------------------------------------------------
 
 static void add_cost(Inlined *sum, const Inlined *arg) {
@@ -165,6 +208,7 @@ static Inlined inline_cost(const Fuser *fuser, const Value *value) {
 void fuse_note_inline(Fuser *fuser, const Value *value) {
     Inlined *inlined = &fuser->inlined[value->id];
     *inlined = inline_cost(fuser, value);
+    inlined->dims = fuse_dims_of(fuser, value);
     for (uint32_t i = 0; i < value->n_args; i++) {
         ValueList reads = fuse_stored(fuser, value->args[i]);
         for (uint32_t k = 0; k < reads.count; k++) {
@@ -229,14 +273,21 @@ bool fuse_is_inline(const Fuser *fuser, const Value *value) {
     if (op_kind(value->op) != KIND_MAP)
         return false;
     Inlined cost = inline_cost(fuser, value);
+    if (fuse_dims_of(fuser, value).count > INLINE_DIMS)
+        return false;
     double limit = is_operand(fuser, value) ? PROLOGUE_WEIGHT : INLINE_WEIGHT;
     return cost.legal && cost.weight <= limit && cost.loads <= INLINE_LOADS;
 }
 
 // ---- how much one kernel does ------------------------------------------------------------------
 
-bool fuse_has_room(const Cluster *cluster, uint32_t count) {
-    return cluster->owned.count + count <= GROUP_VALUES;
+bool fuse_has_room(const Cluster *cluster, uint32_t count, const DimIds *dims) {
+    if (cluster->owned.count + count > GROUP_VALUES)
+        return false;
+    uint32_t own = cluster->dims.count, more = 0;
+    for (uint32_t i = 0; own + dims->count > GROUP_DIMS_MAX && i < dims->count; i++)
+        more += !has_dim(&cluster->dims, dims->at[i]);
+    return own + more <= GROUP_DIMS_MAX;
 }
 
 // ---- pointwise groups as prologue of another ---------------------------------------------------
@@ -282,7 +333,7 @@ static bool moves_read(const Fuser *fuser, const Cluster *to, uint32_t from) {
 bool fuse_prologue_fits(const Fuser *fuser, uint32_t number, uint32_t reader) {
     const Cluster *from = &fuser->clusters.at[number], *to = &fuser->clusters.at[reader];
     if (to->kind == GROUP_SCAN || moves_read(fuser, to, number) ||
-        !fuse_has_room(to, from->owned.count))
+        !fuse_has_room(to, from->owned.count, &from->dims))
         return false;
     if (to->kind == GROUP_STREAM) {
         DimList own = cluster_space(from);

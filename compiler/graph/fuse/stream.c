@@ -324,6 +324,21 @@ static bool is_in_one_cut(Search *s, const Component *c) {
     return true;
 }
 
+// Refuses the component if a kernel has not so many dims.
+static bool has_few_dims(Search *s, const Component *c) {
+    DimIds dims = {0};
+    for (uint32_t i = 0; i < c->members.count; i++) {
+        DimIds more = fuse_dims_of(s->fuser, c->members.at[i]);
+        fuse_add_dims(s->fuser, &dims, &more);
+    }
+    if (dims.count <= GROUP_DIMS_MAX)
+        return true;
+    refuse(s, c, NULL,
+           arena_printf(s->fuser->graph->arena, "its kernel would be over more than %d dims",
+                        GROUP_DIMS_MAX));
+    return false;
+}
+
 // What the user wrote for a value: a call's name, or all of a reference such as L[n, 0]; what it
 // does where that is neither.
 static const char *written_word(const Graph *graph, const Value *value) {
@@ -357,7 +372,8 @@ static void take_components(Search *s, bool reduces) {
         const Value *barrier = s->barrier[c->root];
         if (barrier)
             refuse(s, c, barrier, why_barred(s, barrier));
-        else if (is_worth_streaming(s, c) && is_convex(s, c) && is_in_one_cut(s, c))
+        else if (is_worth_streaming(s, c) && is_convex(s, c) && is_in_one_cut(s, c) &&
+                 has_few_dims(s, c))
             take_component(s, c);
     }
 }

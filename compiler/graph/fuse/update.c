@@ -69,7 +69,7 @@ static bool needs_through_others(const Fuser *fuser, uint32_t reader, uint32_t n
 static bool may_join(const Fuser *fuser, uint32_t number, uint32_t reader) {
     const Cluster *a = &fuser->clusters.at[number], *b = &fuser->clusters.at[reader];
     return number != reader && !b->dead && b->kind == GROUP_MAP && dims_equal(&a->rows, &b->rows) &&
-           fuse_turn_fits(a, b->turn) && fuse_has_room(b, a->owned.count) &&
+           fuse_turn_fits(a, b->turn) && fuse_has_room(b, a->owned.count, &a->dims) &&
            reads_directly(fuser, reader, number) && !needs_through_others(fuser, reader, number);
 }
 

@@ -56,6 +56,8 @@ typedef struct {
     VEC(const Value *) values; // members and what they read
     bool *pinned;              // by DimId: a kernel dim of its own
     VEC(DimId) needed;         // dims that no access shows
+    uint32_t n_reads;          // of the uses
+    bool too_many;             // there are more than GROUP_DIMS_MAX kernel dims
 } Survey;
 
 static const DimList *stored_order(const Lowering *lower, const Value *value) {
@@ -271,6 +273,9 @@ static void add_kernel_dim(Survey *s, DimId dim) {
     int64_t extent = 1, typical = 1;
     Text name = {.arena = lower->kernel->arena};
     TileDimId id = (TileDimId)lower->kernel->dims.count;
+    s->too_many |= id == GROUP_DIMS_MAX;
+    if (s->too_many)
+        return;
     for (; dim != DIM_NONE; dim = dim_after(s, dim)) {
         const Dim *d = &lower->graph->dims.at[dim];
         product.at[product.count++] = dim;
@@ -282,8 +287,6 @@ static void add_kernel_dim(Survey *s, DimId dim) {
             extent = extents_product(extent, d->extent);
         text_printf(&name, "%s%s", product.count > 1 ? "_" : "", d->name);
     }
-    if (id >= 64)
-        ice("tile lower: a group with more than 64 dims");
     kernel_add_dim(lower->kernel, name.at, extent);
     if (extent == EXTENT_DYNAMIC && product.count > 1 && typical > DYNAMIC_TYPICAL_MAX)
         typical = DYNAMIC_TYPICAL_MAX;
@@ -330,18 +333,30 @@ static void add_argument(Lowering *lower, const Value *value, const DimList *ord
         lower_set_home(lower, value, buffer);
 }
 
-void lower_arguments(Lowering *lower) {
+static Survey survey_group(Lowering *lower) {
     Survey s = {.lower = lower,
                 .pinned = arena_array(lower->arena, bool, lower->graph->dims.count + 1)};
     Group *group = lower->group;
     for (uint32_t i = 0; i < group->members.count; i++)
         survey_member(&s, group->members.at[i]);
-    uint32_t n_reads = s.uses.count;
+    s.n_reads = s.uses.count;
     survey_renames(&s);
     for (uint32_t i = 0; i < group->outputs.count; i++)
         survey_output(&s, group->outputs.at[i]);
     add_kernel_dims(&s);
-    for (uint32_t i = 0; i < n_reads; i++) {
+    return s;
+}
+
+bool lower_dims_fit(Lowering *lower) {
+    return !survey_group(lower).too_many;
+}
+
+void lower_arguments(Lowering *lower) {
+    Survey s = survey_group(lower);
+    Group *group = lower->group;
+    if (s.too_many)
+        ice("tile lower: a group with more than %d dims", GROUP_DIMS_MAX);
+    for (uint32_t i = 0; i < s.n_reads; i++) {
         const Value *value = s.uses.at[i].value;
         if (lower_buffer_of(lower, value) == NO_BUFFER)
             add_argument(lower, value,
@@ -356,7 +371,7 @@ void lower_arguments(Lowering *lower) {
     }
     for (uint32_t i = 0; i < group->outputs.count; i++) {
         const Value *flag = lower_kept_by(lower->plan, group->outputs.at[i]);
-        add_argument(lower, group->outputs.at[i], &s.uses.at[n_reads + i].order, PLACE_OUT);
+        add_argument(lower, group->outputs.at[i], &s.uses.at[s.n_reads + i].order, PLACE_OUT);
         if (flag)
             lower->kernel->buffers.at[lower->kernel->n_args - 1].kept_by =
                 lower_buffer_of(lower, flag);
@@ -370,6 +385,11 @@ DimSet lower_dim_set(const Lowering *lower, const DimList *dims) {
     for (int i = 0; i < dims->count; i++)
         set |= set_of(lower->dim_of[dims->at[i]]);
     return set;
+}
+
+DimSet lower_all_dims(const Lowering *lower) {
+    uint32_t count = lower->kernel->dims.count;
+    return count == 8 * sizeof(DimSet) ? ~(DimSet)0 : ((DimSet)1 << count) - 1;
 }
 
 DimSet lower_buffer_set(const Lowering *lower, uint16_t buffer) {
@@ -440,6 +460,19 @@ TileDimList lower_order(DimSet dims, const TileDimList *first) {
         order.at[order.count++] = d;
     }
     return order;
+}
+
+void lower_order_rest(const Lowering *lower, DimSet dims, const TileDimList *first,
+                      TileDimList *order) {
+    for (int i = 0; i < first->count && order->count < TILE_RANK_MAX - 1; i++)
+        if (set_has(dims, first->at[i]))
+            order->at[order->count++] = first->at[i];
+    for (int i = 0; i < first->count; i++)
+        dims &= ~set_of(first->at[i]);
+    uint32_t count = lower->kernel->dims.count;
+    for (TileDimId d = 0; d < count && order->count < TILE_RANK_MAX - 1; d++)
+        if (set_has(dims, d))
+            order->at[order->count++] = d;
 }
 
 TileDimId lower_cut_dim(const Lowering *lower) {

@@ -20,6 +20,7 @@ typedef struct {
     FormTable *groups;  // -> KnownGroup
     Map *names;         // hash of a kernel's name -> the number of kernels that wanted it
     bool fits;          // the forced plan, some group
+    bool refused;       // a group, which no kernel computes
     uint32_t *place;    // by value id: see place_of
 } Lowerer;
 
@@ -149,6 +150,49 @@ static void tell_misfit(const Lowerer *p) {
                   misfit->by->hint);
 }
 
+static bool dims_fit(Lowerer *p, Group *part) {
+    if (p->request->plan->fusion->graph->dims.count <= GROUP_DIMS_MAX)
+        return true;
+    Arena *arena = arena_new();
+    Lowering lower;
+    lower_open(&lower, p->request, part, arena, arena);
+    bool fit = lower_dims_fit(&lower);
+    arena_free(arena);
+    return fit;
+}
+
+// What is one value, or one scan, cannot be several kernels; all else was not joined (graph_fuse).
+typedef struct {
+    const char *what, *hint;
+} DimsProblem;
+static const DimsProblem too_many_in_scan = {
+    "this scan", "states that do not read each other can be carried by scans of their own"};
+static const DimsProblem too_many_in_concat = {
+    "this concat", "put some parts together first: A = concat(..), B = concat(..), concat(A, B)"};
+static const DimsProblem too_many = {"this", "what has a name can be computed by itself"};
+
+static void refuse_dims(Lowerer *p, const Group *part) {
+    Diags *diags = p->request->plan->fusion->graph->session->diags;
+    const Value *to_blame = NULL, *concat = NULL;
+    bool backward = false;
+    for (uint32_t i = 0; i < part->members.count; i++) {
+        const Value *member = part->members.at[i];
+        to_blame = member->origin.file ? member : to_blame;
+        concat = member->op == OP_CONCAT ? member : concat;
+        backward = backward || member->made_for.backward;
+    }
+    const DimsProblem *problem = part->kind == GROUP_SCAN ? &too_many_in_scan
+                                 : concat                 ? &too_many_in_concat
+                                                          : &too_many;
+    if (problem == &too_many_in_concat)
+        to_blame = concat;
+    diag_hint(diag_error(diags, to_blame ? to_blame->origin : (Span){0},
+                         "%s%s takes more than the %d dims that one kernel has",
+                         backward ? "the gradient of " : "", problem->what, GROUP_DIMS_MAX),
+              "%s", problem->hint);
+    p->refused = true;
+}
+
 static void finish_kernel(Lowerer *p, Lowering *lower, Launch launch) {
     Kernel *kernel = lower->kernel;
     kernel_verify(kernel, "lower");
@@ -259,7 +303,9 @@ static void lower_streamed(Lowerer *p, const Group *group, Group *part) {
 }
 
 static void lower_part(Lowerer *p, const Group *group, Group *part) {
-    if (part->kind == GROUP_STREAM)
+    if (!dims_fit(p, part))
+        refuse_dims(p, part);
+    else if (part->kind == GROUP_STREAM)
         lower_streamed(p, group, part);
     else
         make_kernel(p, p->request, part, (Launch){.group = group});
@@ -315,6 +361,8 @@ TileProgram *tile_lower(const Plan *plan, const Machine *machine, const int64_t 
     p.program->plan = plan;
     for (uint32_t i = 0; i < plan->fusion->groups.count; i++)
         lower_group(&p, plan->fusion->groups.at[i]);
+    if (p.refused)
+        return NULL;
     if (!p.program->misfits.count || p.fits)
         return p.program;
     tell_misfit(&p);

@@ -6,6 +6,7 @@
 #include "tile/tile.h"
 
 typedef uint64_t DimSet; // kernel dims, one bit each
+_Static_assert(GROUP_DIMS_MAX <= 64, "a dim of a kernel without a bit");
 enum { NO_BUFFER = -1 };
 
 // What is to be lowered, and for what.
@@ -55,7 +56,9 @@ void lower_open(Lowering *lower, const LowerRequest *request, Group *part, Arena
                 Arena *kernel_arena);
 
 // ---- dims.c: kernel dims and argument buffers of a group ----
-// Fills kernel dims (adjacent ones that stay adjacent are one) and arguments.
+// Fills kernel dims (adjacent ones that stay adjacent are one); false: more than GROUP_DIMS_MAX.
+bool lower_dims_fit(Lowering *lower);
+// Fills kernel dims and arguments. Requires: the dims fit.
 void lower_arguments(Lowering *lower);
 DimSet lower_dim_set(const Lowering *lower, const DimList *dims);
 DimSet lower_buffer_set(const Lowering *lower, uint16_t buffer);
@@ -76,6 +79,11 @@ TileDimId lower_chain_dim(const Lowering *lower);
 const Value *lower_kept_by(const Plan *plan, const Value *output);
 // The dims of the set, in the order of `first` and then by number.
 TileDimList lower_order(DimSet dims, const TileDimList *first);
+// Adds those of the set to an order, likewise, as far as one more finds room after them: of dims
+// that are nowhere at once there may be any number.
+void lower_order_rest(const Lowering *lower, DimSet dims, const TileDimList *first,
+                      TileDimList *order);
+DimSet lower_all_dims(const Lowering *lower); // of the kernel
 TileDimList lower_buffer_dims(const Lowering *lower, uint16_t buffer);
 static inline bool set_has(DimSet dims, TileDimId dim) {
     return dims >> dim & 1;

@@ -35,11 +35,6 @@ static TileDimId contiguous_dim(const Lowering *lower, uint32_t buffer) {
     return b->rank ? b->dims[b->rank - 1] : TILE_DIM_NONE;
 }
 
-static DimSet all_dims(const Lowering *lower) {
-    uint32_t count = lower->kernel->dims.count;
-    return count == 64 ? ~(DimSet)0 : ((DimSet)1 << count) - 1;
-}
-
 // Dims of the boxes that the members work on.
 static DimSet worked_dims(const Lowering *lower) {
     DimSet dims = 0;
@@ -96,9 +91,7 @@ static void choose_order(Nest *nest) {
         memory = lower_buffer_dims(lower, (uint16_t)largest_buffer(lower));
     DimSet lanes = nest->lanes == TILE_DIM_NONE ? 0 : set_of(nest->lanes);
     nest->order = lower_order(nest->rows & ~lanes, &memory);
-    TileDimList rest = lower_order(all_dims(lower) & ~nest->rows & ~lanes, &memory);
-    for (int i = 0; i < rest.count && nest->order.count < TILE_RANK_MAX - 1; i++)
-        nest->order.at[nest->order.count++] = rest.at[i];
+    lower_order_rest(lower, lower_all_dims(lower) & ~nest->rows & ~lanes, &memory, &nest->order);
     if (lanes)
         nest->order.at[nest->order.count++] = nest->lanes;
 }

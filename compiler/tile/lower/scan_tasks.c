@@ -97,7 +97,7 @@ static TileDimId choose_lanes(const Lowering *lower) {
 static void choose_order(ScanLowering *s) {
     const Lowering *lower = s->lower;
     uint32_t count = lower->kernel->dims.count;
-    DimSet all = count == 64 ? ~(DimSet)0 : ((DimSet)1 << count) - 1;
+    DimSet all = lower_all_dims(lower);
     DimSet lanes = s->lanes == TILE_DIM_NONE ? 0 : set_of(s->lanes), scans = scan_dims(lower);
     const DimSet parts[] = {scans, s->tasks & ~lanes, all & ~scans & ~s->tasks & ~lanes, lanes};
     for (int p = 0; p < 4; p++)

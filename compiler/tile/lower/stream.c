@@ -128,15 +128,12 @@ static bool lanes_are_rows(const Lowering *lower, TileDimId streamed) {
 static void choose_order(Stream *s) {
     Lowering *lower = s->lower;
     Nest *nest = &s->nest;
-    DimSet all =
-        lower->kernel->dims.count == 64 ? ~(DimSet)0 : ((DimSet)1 << lower->kernel->dims.count) - 1;
     TileDimList none = {0};
     TileDimId last = nest->lanes, first = last == s->streamed ? nest->block_dim : s->streamed;
     nest->order = lower_order(nest->rows & ~set_of(nest->block_dim), &none);
     nest->order.at[nest->order.count++] = first;
-    TileDimList rest = lower_order(all & ~nest->rows & ~nest->streamed, &none);
-    for (int i = 0; i < rest.count && nest->order.count < TILE_RANK_MAX - 1; i++)
-        nest->order.at[nest->order.count++] = rest.at[i];
+    DimSet rest = lower_all_dims(lower) & ~nest->rows & ~nest->streamed;
+    lower_order_rest(lower, rest, &none, &nest->order);
     nest->order.at[nest->order.count++] = last;
 }
 
