@@ -216,7 +216,7 @@ static int64_t nodes_bytes(const Kernel *kernel, const NodeList *body, int64_t *
 }
 
 int64_t kernel_scratch_bytes(const Kernel *kernel, const int64_t *extents, int64_t *each) {
-    int64_t *rooms = arena_array(kernel->arena, int64_t, kernel->dims.count + 1);
+    int64_t rooms[TILE_DIM_NONE]; // a kernel has fewer dims
     memcpy(rooms, extents, kernel->dims.count * sizeof *rooms);
     return nodes_bytes(kernel, &kernel->body, rooms, each);
 }

@@ -308,6 +308,19 @@ static void test_print_ranges_and_buffers(void **state) {
     arena_free(arena);
 }
 
+// It is asked for each schedule that comes into question, of a kernel that stays.
+static void test_scratch_bytes_take_no_memory_of_the_kernel(void **state) {
+    (void)state;
+    Arena *arena = arena_new();
+    Gemm g = gemm_new(arena, 64);
+    const int64_t extents[] = {64, 64, 64};
+    char *first = arena_alloc(g.kernel->arena, 1), *second = arena_alloc(g.kernel->arena, 1);
+    assert_true(kernel_scratch_bytes(g.kernel, extents, NULL) > 0);
+    char *third = arena_alloc(g.kernel->arena, 1);
+    assert_int_equal(third - second, second - first);
+    arena_free(arena);
+}
+
 static void test_hash_is_of_meaning(void **state) {
     (void)state;
     Arena *arena = arena_new();
@@ -522,6 +535,7 @@ int main(void) {
         cmocka_unit_test(test_interpreter_shows_mistakes),
         cmocka_unit_test(test_print),
         cmocka_unit_test(test_print_ranges_and_buffers),
+        cmocka_unit_test(test_scratch_bytes_take_no_memory_of_the_kernel),
         cmocka_unit_test(test_hash_is_of_meaning),
         cmocka_unit_test(test_a_table_keeps_one_place_for_each_form),
         cmocka_unit_test(test_verifier_refuses),
