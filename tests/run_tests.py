@@ -32,6 +32,9 @@ class Tally:
         self.failed += 1
         self.names.append(name)
 
+    def ran(self):
+        return self.passed + self.failed + self.skipped
+
 
 def environment(build):
     env = dict(
@@ -189,8 +192,10 @@ def main():
     if args.sanitized:
         plan += [(name, args.sanitized) for name in SANITIZED]
     for name, build in plan:
-        begun, before = time.time(), (tally.passed, tally.failed)
+        begun, before, ran = time.time(), (tally.passed, tally.failed), tally.ran()
         suites[name](build.resolve(), tally)
+        if tally.ran() == ran:  # nothing was built, or nothing found
+            tally.fail(f"{name} ({build}): nothing ran")
         print(
             f"-- {name} ({build}): {tally.passed - before[0]} passed, "
             f"{tally.failed - before[1]} failed in {time.time() - begun:.0f} s",
