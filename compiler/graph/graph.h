@@ -341,6 +341,7 @@ Value *graph_split(Graph *graph, Value *a, DimId dim, const DimList *parts);
 Value *graph_merge(Graph *graph, Value *a, const DimList *parts, DimId dim);
 void graph_output(Graph *graph, Name name, Value *value, DimList order);
 void graph_output_like(Graph *graph, const Output *like, Value *value); // all but the value
+bool graph_returns(const Graph *graph, const Value *value);             // is it an output's?
 // The same value in another graph with the same dims: op and attributes of `like`, other arguments.
 Value *graph_rebuild(Graph *graph, const Value *like, Value **args);
 ScanCarry graph_scan_carry(const Value *end, uint32_t i); // of a STACK or LAST

@@ -13,6 +13,13 @@ void graph_output_like(Graph *graph, const Output *like, Value *value) {
     vec_push(graph->arena, &graph->outputs, output);
 }
 
+bool graph_returns(const Graph *graph, const Value *value) {
+    for (uint32_t i = 0; i < graph->outputs.count; i++)
+        if (graph->outputs.at[i].value == value)
+            return true;
+    return false;
+}
+
 static bool name_of_other_input(const Graph *graph, Name name, const Value *value) {
     const Value *input = graph_input_written(graph, name);
     return input && input != value;

@@ -72,6 +72,7 @@ typedef struct {
     // DIM_NONE. cut DIM_NONE: neither
     DimId cut, parts;
 } Group;
+bool group_has(const Group *group, const Value *value);    // is it one of the members?
 bool group_stores(const Group *group, const Value *value); // is it one of the outputs?
 // Why a set of values over the pair x, y (see fuse/stream.c) became no streamed group.
 typedef struct Refusal Refusal;

@@ -114,7 +114,7 @@ typedef struct {
     double held_out; // share of the examples that training does not see, 0 .. 1: the last ones
     uint64_t seed;
 } AttDataOptions;
-typedef enum { ATT_PART_TRAIN, ATT_PART_HELD_OUT, ATT_N_PARTS } AttPart;
+typedef enum { ATT_PART_TRAIN, ATT_PART_HELD_OUT } AttPart;
 typedef struct AttData AttData;
 // fields: the data arguments of the entry that examples fill, with their shapes: extents by module
 // dim, that of the batch aside, must be known. Messages name the file, and in it the place. All ids

@@ -1,10 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 // Microkernels: a block of rows x vectors of c kept in registers over the whole k loop.
 //
-// The shape of the code is what LLVM's register allocator and scheduler leave alone (FACTS.md
-// section 2): accumulators are phis of a loop of one block; in each step the vectors of b are
-// loaded first, then row by row an element of a is splat and multiplied with all of them. At most
-// one splat is alive at a time.
+// The shape of the code is what LLVM's register allocator and scheduler leave alone: accumulators
+// are phis of a loop of one block; in each step the vectors of b are loaded first, then row by row
+// an element of a is splat and multiplied with all of them. At most one splat is alive at a time.
 //
 // A microkernel is an internal function of the kernel's module, made once per shape. Strides known
 // when compiling are in the code and the others are arguments. Blocks of few sums split them over

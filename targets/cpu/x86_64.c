@@ -2,7 +2,8 @@
 // x86-64 as facts: the levels v3 (AVX2, FMA) and v4 (AVX-512 F BW CD DQ VL) of the psABI.
 //
 // Sizes and rates are those of a common server core and serve the cost model; a kernel is correct
-// whatever they are. Microkernel shapes: FACTS.md section 2.
+// whatever they are. Most rows of a microkernel are those that were fastest, of a packed and of an
+// unpacked operand.
 #include "cpu/cpu.h"
 
 const Target x86_64_v3 = {

@@ -46,13 +46,6 @@ static Value *copy_value(Rewrite *rewrite, const Value *value, Value **args) {
     return rewrite_keep(rewrite, value, args);
 }
 
-static bool is_returned(const Graph *graph, const Value *value) {
-    for (uint32_t i = 0; i < graph->outputs.count; i++)
-        if (graph->outputs.at[i].value == value)
-            return true;
-    return false;
-}
-
 // The live part of the graph. Results that are inputs, leaves or returned before become copies.
 static Graph *fuse_copy_graph(const Graph *graph, Arena *arena) {
     Rewrite rewrite = rewrite_begin("fuse", graph, graph->arena, arena);
@@ -61,7 +54,7 @@ static Graph *fuse_copy_graph(const Graph *graph, Arena *arena) {
     for (uint32_t i = 0; i < graph->outputs.count; i++) {
         const Output *output = &graph->outputs.at[i];
         Value *value = rewrite.now[output->value->id];
-        while (fuse_is_free(value) || is_returned(out, value))
+        while (fuse_is_free(value) || graph_returns(out, value))
             value = graph_map1(out, OP_COPY, value);
         graph_output_like(out, output, value);
     }
@@ -547,6 +540,13 @@ static void open_fuser(Fuser *fuser, Graph *graph, bool streams) {
         fuse_refuse(fuser, graph->values.at[i],
                     (Refusal){.x = DIM_NONE,
                               .why = "plan unfused stores what one kernel hands to another"});
+}
+
+bool group_has(const Group *group, const Value *value) {
+    for (uint32_t i = 0; i < group->members.count; i++)
+        if (group->members.at[i] == value)
+            return true;
+    return false;
 }
 
 bool group_stores(const Group *group, const Value *value) {

@@ -25,8 +25,8 @@
 // A contraction whose result is contiguous in a batch dim (head mixing with a matrix for each
 // memory position) is a sum of elementwise products; its operands are contiguous in the same dim.
 //
-// Source: packing costs of BLIS-like kernels (FACTS.md section 2); the lanes of a contraction are
-// the dim that its result has contiguous.
+// Source: packing costs of BLIS-like kernels (Van Zee, van de Geijn 2015); the lanes of a
+// contraction are the dim that its result has contiguous.
 //
 // Requires: graph_fuse. Ensures: a permutation of the dims for every input and every group output.
 #include "graph/fuse/layout.h"
@@ -380,13 +380,6 @@ static bool fills_panels(const Layout *layout, const Use *use, DimId dim, int wi
     return dim == use->group->reduced.at[0] || (extent > width && extent % width == 0);
 }
 
-static bool is_returned(const Graph *graph, const Value *value) {
-    for (uint32_t i = 0; i < graph->outputs.count; i++)
-        if (graph->outputs.at[i].value == value)
-            return true;
-    return false;
-}
-
 // Two vectors along the lanes of streamed contractions, when these are all that read the value.
 static void choose_panel(const Layout *layout, uint32_t group_number, const Value *value,
                          const UseList *uses) {
@@ -407,7 +400,7 @@ static void choose_panel(const Layout *layout, uint32_t group_number, const Valu
         if (op_regroups(reads->at[i].user->op) ||
             (reads->at[i].group == group_number && reads->at[i].user->op == OP_CONTRACT))
             return;
-    if (!uses->count || value->dims.count < 2 || is_returned(layout->fusion->graph, value) ||
+    if (!uses->count || value->dims.count < 2 || graph_returns(layout->fusion->graph, value) ||
         value_in_turn(value)) // tasks add to it where it lies
         return;
     memory->panel = last;

@@ -151,18 +151,11 @@ typedef struct {
     const Value *by; // NULL: none
 } Reason;
 
-static bool has_member(const Group *group, const Value *value) {
-    for (uint32_t i = 0; i < group->members.count; i++)
-        if (group->members.at[i] == value)
-            return true;
-    return false;
-}
-
 static Reason read_outside(const Check *c, const Group *group, const Value *value) {
     for (uint32_t i = value->id + 1; i < c->fusion->graph->values.count; i++) {
         const Value *user = c->fusion->graph->values.at[i];
         for (uint32_t k = 0; c->live[i] && k < user->n_args; k++)
-            if (user->args[k] == value && !has_member(group, user))
+            if (user->args[k] == value && !group_has(group, user))
                 return (Reason){arena_printf(c->arena, "%s reads it in another kernel",
                                              title_of(c, user, "another value")),
                                 user};

@@ -25,13 +25,6 @@ __attribute__((format(printf, 3, 4))) static void must(const FusionCheck *check,
     ice("fusion after %s: group %u: %s", check->after, check->number, text);
 }
 
-static bool group_has(const Group *group, const Value *value) {
-    for (uint32_t i = 0; i < group->members.count; i++)
-        if (group->members.at[i] == value)
-            return true;
-    return false;
-}
-
 // A split or merge that the group does not store is a way to read what is in memory.
 static bool is_only_read(const Group *group, const Value *member) {
     return op_regroups(member->op) && !group_stores(group, member);

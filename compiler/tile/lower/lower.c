@@ -145,7 +145,7 @@ static void tell_misfit(const Lowerer *p) {
                    output->hint ? output->hint : "this", output->hint ? "'" : "", misfit->why);
     diag_hint(diag, "the sums of gradients count too; without --plan the cheapest one that fits is "
                     "taken");
-    if (misfit->by && memcmp(&misfit->by->origin, &output->origin, sizeof output->origin) != 0)
+    if (misfit->by && !span_same(misfit->by->origin, output->origin))
         diag_note(diag, misfit->by->origin, misfit->by->hint ? "'%s' is computed here" : "here",
                   misfit->by->hint);
 }
