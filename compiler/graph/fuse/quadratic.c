@@ -218,6 +218,16 @@ static Reason why_stored(const Check *c, const Group *group, const Value *value)
     return reason.why ? reason : read_outside(c, group, value);
 }
 
+// As the source has it: that of a scan is its variable, another that a pass made the one it is
+// like.
+static const char *dim_shown(const Check *c, DimId id) {
+    const Graph *graph = c->fusion->graph;
+    const Dim *dim = &graph->dims.at[id];
+    if (dim->scan)
+        return arena_strndup(c->arena, dim->name, strcspn(dim->name, "."));
+    return dim->made ? graph->dims.at[dim->like].name : dim->name;
+}
+
 // ---- what the user is told ---------------------------------------------------------------------
 
 // "12.0 MiB", or "48 B for each n x m" when extents are not known.
@@ -228,7 +238,8 @@ static const char *size_text(const Check *c, const Value *value) {
     for (uint32_t i = 0; i < value->dims.count; i++) {
         const Dim *dim = &graph->dims.at[value->dims.at[i]];
         if (dim->extent == EXTENT_DYNAMIC)
-            text_printf(&each, "%s%s", each.length ? " x " : " for each ", dim->name);
+            text_printf(&each, "%s%s", each.length ? " x " : " for each ",
+                        dim_shown(c, value->dims.at[i]));
         else if (bytes >= 0 && !mul_i64(bytes, dim->extent, &bytes))
             bytes = -1;
     }
@@ -240,12 +251,12 @@ static void tell(const Check *c, const Group *group, const Value *value) {
     DimPair pair = c->of[value->id];
     Text dims = {.arena = c->arena};
     for (uint32_t i = 0; i < value->dims.count; i++)
-        text_printf(&dims, "%s%s", i ? ", " : "", graph->dims.at[value->dims.at[i]].name);
+        text_printf(&dims, "%s%s", i ? ", " : "", dim_shown(c, value->dims.at[i]));
     Reason reason = why_stored(c, group, value);
     Diag *diag = diag_error(graph->session->diags, value->origin,
                             "%s would be stored, [%s] of %s, quadratic in %s and %s: %s",
                             title_of(c, value, "this value"), dims.at, size_text(c, value),
-                            graph->dims.at[pair.x].name, graph->dims.at[pair.y].name, reason.why);
+                            dim_shown(c, pair.x), dim_shown(c, pair.y), reason.why);
     if (reason.by && reason.by->origin.file)
         diag_note(diag, reason.by->origin, "%s is computed here", title_of(c, reason.by, "it"));
     if (gathers_computed(value))
