@@ -147,3 +147,27 @@ def test_scan_of_too_many():
         assert said.count("error:") == count
         assert said.count("error: the gradient of this scan takes more than") == count - 1
         assert "hint: states that do not read each other" in said
+
+
+# ---- einsums: two operands that are multiplied have at most 16 dims together -------------------
+def listed(name, *others, count=8):
+    return ", ".join([f"{name}{i}" for i in range(count)] + list(others))
+
+
+WIDE = {
+    # 19 dims; what one operand alone has is summed before
+    "alone": ([listed("a", "s", "t"), listed("b", "s", "u"), "t, u, a0, b0"], "a0, b0"),
+    # two of the orders do, and the first pair does not
+    "one order": ([listed("a", "s", "t"), listed("b", "s", "u"), listed("a", "t", "u"),
+                   listed("b")], "a0, b0"),
+}
+
+
+@pytest.mark.parametrize("operands, result", WIDE.values(), ids=WIDE)
+def test_einsums_that_have_an_order(operands, result):
+    dims = sorted({dim for operand in operands for dim in operand.split(", ")})
+    names = [f"X{i}" for i in range(len(operands))]
+    text = (f"def F({', '.join(f'{x}[{o}]' for x, o in zip(names, operands))}):\n"
+            f"    return einsum({', '.join(names)} -> [{result}])\n")
+    given = ",".join(f"{dim}=2" for dim in dims)
+    attc("verify", "-", "-w", "-D", given, "--grad", stdin=text)

@@ -384,7 +384,7 @@ static void test_sixteen_dims_are_the_limit(void **state) {
     assert_int_equal(build_fine(session, einsum, (BuildCase){0})->outputs.at[0].order.count, 15);
     session_free(session);
     expect_error(einsum, (BuildCase){.map_dim = "z", .mapped = "X"},
-                 "einsum over more than 16 dims");
+                 "two operands over more than 16 dims");
 }
 
 // ---- the round trip ----------------------------------------------------------------------------

@@ -153,7 +153,7 @@ bool build_first_value(Frame *frame, const Expr *expr, double *number);
 bool expr_is_constant(const Expr *expr); // zeros, ones, full or an array
 Value *build_constant(Frame *frame, const Expr *expr, Elem elem);
 
-// ---- call.c, builtin.c, move.c; expr.c: einsum --------------------------------------------------
+// ---- call.c, builtin.c, move.c, einsum.c --------------------------------------------------------
 Value *build_call(Frame *frame, const Expr *call);
 Value *build_result(Frame *frame, const Expr *result); // one of several of a call
 Value *build_einsum(Frame *frame, const Expr *call, double factor);

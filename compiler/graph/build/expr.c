@@ -149,37 +149,6 @@ static Value *build_unary(Frame *frame, const Expr *expr) {
     return graph_map1(frame->build->graph, expr->oper == OPER_NOT ? OP_NOT : OP_NEG, a);
 }
 
-// ---- einsum ------------------------------------------------------------------------------------
-
-// A product of two operands has the dims of both, whatever the result keeps.
-static bool einsum_has_room(const Frame *frame, Value **args, uint32_t n, Span at) {
-    const Value operands = {.args = args, .n_args = n};
-    DimList together;
-    if (value_args_dims(&operands, &together))
-        return true;
-    Diag *diag = diag_error(frame->build->session->diags, at,
-                            "an einsum over more than %d dims, counting those that it sums and "
-                            "those that calls are mapped over",
-                            DIMS_MAX);
-    diag_hint(diag, "merge dims that stay together, or take it in steps that have fewer each");
-    frame_note_calls(frame, diag);
-    return false;
-}
-
-Value *build_einsum(Frame *frame, const Expr *call, double factor) {
-    uint32_t n = call->args.count;
-    Value **args = arena_array(frame->build->arena, Value *, n);
-    DimList dims = {0}, result = frame_dims(frame, &call->result, call->span);
-    for (uint32_t i = 0; i < n; i++) {
-        args[i] = build_expr_as(frame, call->args.at[i], call->elem);
-        DimList mapped = dims_intersect(&frame->hidden, &args[i]->dims);
-        dims = dims_union(&dims, &mapped);
-    }
-    if (!einsum_has_room(frame, args, n, call->span))
-        return graph_const(frame->build->graph, 0, call->elem);
-    return graph_einsum(frame->build->graph, factor, args, n, dims_union(&dims, &result));
-}
-
 // ---- dispatch ----------------------------------------------------------------------------------
 
 // Floats that are too large are infinite, as numbers of the source are; whole numbers wrap nowhere.

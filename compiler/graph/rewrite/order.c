@@ -25,6 +25,7 @@
 static const double ELEM_SIZE = 4; // of f32, the usual element
 static const double OVERSIZE = 1024.0 * 1024 * 1024;
 static const double OVERSIZE_FACTOR = 1000;
+static const double TOO_WIDE = 1e30; // of a step over more dims than a value may have: never taken
 static const double POINTWISE_SHARE = 0.5; // of the multiply-add rate: one flop, not two
 
 typedef uint64_t DimBits; // of the einsum's own dims, by position in OrderProblem.dims
@@ -101,6 +102,8 @@ static Cost step_cost(const OrderProblem *problem, const Part *a, const Part *b,
     }
     double flops = contracts ? 2 * volume : volume / POINTWISE_SHARE;
     double seconds = machine_seconds(problem->machine, flops, bytes) + sweep;
+    if (__builtin_popcountll(space) > DIMS_MAX)
+        seconds += TOO_WIDE;
     if (written > OVERSIZE && written > 2 * problem->largest_bytes)
         seconds *= OVERSIZE_FACTOR;
     return (Cost){seconds, contracts ? volume : 0};
