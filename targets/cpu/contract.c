@@ -151,21 +151,20 @@ static void emit_known_lanes(Contract *c, int64_t len) {
     emit_lane_blocks(c, shape, index_const(m, whole), index_const(m, len), true);
 }
 
-// The last block where half the vectors are enough for it; what is before it is left. Of short
-// lengths a good part: 68 lanes are five vectors of sixteen, and six in blocks of two.
-static LLVMValueRef emit_half_block(Contract *c, CpuMicroShape shape, LLVMValueRef len) {
+// Where a last block begins that has lanes for half the vectors at most; `len`: there is none. Of
+// short lengths it is a good part: 68 lanes are five vectors of sixteen, and six in blocks of two.
+static LLVMValueRef half_block(const Contract *c, const CpuMicroShape *shape, LLVMValueRef len) {
     EmitModule *m = c->m;
-    int64_t block = (int64_t)shape.vectors * shape.width;
-    if (shape.vectors < 2)
-        return len;
+    int64_t half = (int64_t)(shape->vectors / 2) * shape->width;
+    LLVMValueRef rest = index_rem(m, len, (int64_t)shape->vectors * shape->width);
+    LLVMValueRef fits = LLVMBuildICmp(m->builder, LLVMIntULE, rest, index_const(m, half), "");
+    return LLVMBuildSelect(m->builder, fits, index_sub(m, len, rest), len, "");
+}
+
+static void emit_half_block(Contract *c, CpuMicroShape shape, LLVMValueRef from, LLVMValueRef len) {
     shape.vectors /= 2;
     limit_rows(c, &shape, (int)stage_busy_rows(shape.vectors));
-    LLVMValueRef rest = index_rem(m, len, block), whole = index_sub(m, len, rest);
-    LLVMValueRef half = index_const(m, (int64_t)shape.vectors * shape.width);
-    LLVMValueRef fits = LLVMBuildICmp(m->builder, LLVMIntULE, rest, half, "");
-    LLVMValueRef from = LLVMBuildSelect(m->builder, fits, whole, len, "");
     emit_lane_blocks(c, shape, from, len, false);
-    return from;
 }
 
 // Where b must not be read too far, only the last block reads it under masks: masked loads are as
@@ -184,7 +183,10 @@ static void emit_unknown_lanes(Contract *c, LLVMValueRef len) {
         limit_rows(c, &shape, (int)stage_busy_rows(shape.vectors));
     }
     make_room_for_masks(c, &shape);
-    emit_lane_blocks(c, shape, from, emit_half_block(c, shape, len), false);
+    LLVMValueRef left = shape.vectors > 1 ? half_block(c, &shape, len) : len;
+    emit_lane_blocks(c, shape, from, left, false);
+    if (shape.vectors > 1)
+        emit_half_block(c, shape, left, len);
 }
 
 // ---- loops around ----
