@@ -59,6 +59,21 @@ DimList dims_intersect(const DimList *a, const DimList *b) {
     return out;
 }
 
+bool dims_bits(DimTable *table, const DimList *dims, DimBits *bits) {
+    *bits = 0;
+    for (uint32_t i = 0; i < dims->count; i++) {
+        uint32_t k = 0;
+        while (k < table->count && table->at[k] != dims->at[i])
+            k++;
+        if (k == DIM_BITS)
+            return false;
+        table->at[k] = dims->at[i];
+        table->count += k == table->count;
+        *bits |= (DimBits)1 << k;
+    }
+    return true;
+}
+
 DimId dimmap_get(const DimMap *map, DimId dim) {
     for (uint32_t i = 0; i < map->count; i++)
         if (map->from[i] == dim)

@@ -74,6 +74,15 @@ void dims_add(DimList *dims, DimId dim);                     // at the end, unle
 DimList dims_union(const DimList *a, const DimList *b);
 DimList dims_minus(const DimList *a, const DimList *b);
 DimList dims_intersect(const DimList *a, const DimList *b);
+// The dims of one einsum by bits, in the order in which they come.
+enum { DIM_BITS = 64 };
+typedef uint64_t DimBits;
+typedef struct {
+    DimId at[DIM_BITS];
+    uint32_t count;
+} DimTable;
+// Those of a list, of which new ones are added; false: there are more than DIM_BITS.
+bool dims_bits(DimTable *table, const DimList *dims, DimBits *bits);
 int64_t dims_volume(const DimList *dims, const int64_t *extents); // extents: by DimId
 // Other names for dims: from[i] is called to[i], all of them at once.
 typedef struct {

@@ -183,10 +183,13 @@ static void emit_unknown_lanes(Contract *c, LLVMValueRef len) {
         limit_rows(c, &shape, (int)stage_busy_rows(shape.vectors));
     }
     make_room_for_masks(c, &shape);
-    LLVMValueRef left = shape.vectors > 1 ? half_block(c, &shape, len) : len;
-    emit_lane_blocks(c, shape, from, left, false);
-    if (shape.vectors > 1)
-        emit_half_block(c, shape, left, len);
+    if (shape.vectors < 2) {
+        emit_lane_blocks(c, shape, from, len, false);
+        return;
+    }
+    LLVMValueRef half = half_block(c, &shape, len);
+    emit_lane_blocks(c, shape, from, half, false);
+    emit_half_block(c, shape, half, len);
 }
 
 // ---- loops around ----

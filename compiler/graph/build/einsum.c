@@ -5,41 +5,16 @@
 
 #include <string.h>
 
-// The dims of one einsum by bits.
-typedef struct {
-    DimId dims[64];
-    uint32_t count;
-    bool full;
-} DimTable;
-
-static uint64_t bits_of(DimTable *table, const DimList *dims) {
-    uint64_t bits = 0;
-    for (uint32_t i = 0; i < dims->count; i++) {
-        uint32_t k = 0;
-        while (k < table->count && table->dims[k] != dims->at[i])
-            k++;
-        if (k == sizeof table->dims / sizeof *table->dims) {
-            table->full = true;
-            return bits;
-        }
-        table->dims[k] = dims->at[i];
-        table->count += k == table->count;
-        bits |= (uint64_t)1 << k;
-    }
-    return bits;
-}
-
-// What stays of parts i and j when they are multiplied: i == j: of one alone.
-static uint64_t kept_of(const uint64_t *parts, uint32_t n, uint32_t i, uint32_t j,
-                        uint64_t result) {
-    uint64_t needed = result;
+// What stays of parts i and j when they are multiplied, or of one alone.
+static DimBits kept_of(const DimBits *parts, uint32_t n, uint32_t i, uint32_t j, DimBits result) {
+    DimBits needed = result;
     for (uint32_t k = 0; k < n; k++)
         needed |= k == i || k == j ? 0 : parts[k];
     return (parts[i] | parts[j]) & needed;
 }
 
 // Multiplies the two with the fewest dims together. false: all have more than a value may.
-static bool join_narrowest(uint64_t *parts, uint32_t n, uint64_t result) {
+static bool join_narrowest(DimBits *parts, uint32_t n, DimBits result) {
     uint32_t left = 0, right = 0;
     int least = DIMS_MAX + 1;
     for (uint32_t i = 0; i < n; i++)
@@ -56,29 +31,40 @@ static bool join_narrowest(uint64_t *parts, uint32_t n, uint64_t result) {
     return true;
 }
 
-static bool has_narrow_order(Arena *arena, Value *const *args, uint32_t n, const DimList *result) {
-    DimTable table = {0};
-    uint64_t *all = arena_array(arena, uint64_t, n + 1),
-             *parts = arena_array(arena, uint64_t, n + 1);
-    uint64_t kept = bits_of(&table, result);
+// Sums what only one operand has, then multiplies two at a time.
+static bool has_narrow_order(Arena *arena, const DimBits *operands, uint32_t n, DimBits result) {
+    DimBits *parts = arena_array(arena, DimBits, n);
     for (uint32_t i = 0; i < n; i++)
-        all[i] = bits_of(&table, &args[i]->dims);
-    for (uint32_t i = 0; i < n; i++) // what only one has is summed first
-        parts[i] = kept_of(all, n, i, i, kept);
-    for (; n > 1 && !table.full; n--)
-        if (!join_narrowest(parts, n, kept))
+        parts[i] = kept_of(operands, n, i, i, result);
+    for (; n > 1; n--)
+        if (!join_narrowest(parts, n, result))
             return false;
-    return !table.full;
+    return true;
+}
+
+static bool has_few_dims(Arena *arena, Value *const *args, uint32_t n, const DimList *result,
+                         int *most) {
+    DimTable table = {0};
+    DimBits kept, *operands = arena_array(arena, DimBits, n);
+    bool few = dims_bits(&table, result, &kept);
+    for (uint32_t i = 0; i < n && few; i++)
+        few = dims_bits(&table, &args[i]->dims, &operands[i]);
+    *most = few ? DIMS_MAX : DIM_BITS;
+    return few && has_narrow_order(arena, operands, n, kept);
 }
 
 static bool has_room(const Frame *frame, Value *const *args, uint32_t n, const DimList *result,
                      Span at) {
-    if (has_narrow_order(frame->build->arena, args, n, result))
+    int most;
+    if (has_few_dims(frame->build->arena, args, n, result, &most))
         return true;
-    Diag *diag = diag_error(frame->build->session->diags, at,
-                            "an einsum that multiplies two operands over more than %d dims, "
-                            "counting those that it sums and those that calls are mapped over",
-                            DIMS_MAX);
+    Diag *diag = diag_error(
+        frame->build->session->diags, at,
+        most == DIMS_MAX ? "an einsum that multiplies two operands over more than %d dims, "
+                           "counting those that it sums and those that calls are mapped over"
+                         : "an einsum over more than %d dims, counting those that it sums and "
+                           "those that calls are mapped over",
+        most);
     diag_hint(diag, "merge dims that stay together, or take it in steps that have fewer each");
     frame_note_calls(frame, diag);
     return false;

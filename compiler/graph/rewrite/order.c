@@ -28,8 +28,6 @@ static const double OVERSIZE_FACTOR = 1000;
 static const double TOO_WIDE = 1e30; // of a step over more dims than a value may have: never taken
 static const double POINTWISE_SHARE = 0.5; // of the multiply-add rate: one flop, not two
 
-typedef uint64_t DimBits; // of the einsum's own dims, by position in OrderProblem.dims
-
 typedef struct {
     double seconds, multiplies;
 } Cost;
@@ -41,9 +39,8 @@ typedef struct {
 } Part;
 
 typedef struct {
-    DimId dims[64];
-    double extents[64];
-    uint32_t n_dims;
+    DimTable dims; // of the einsum
+    double extents[DIM_BITS];
     DimBits result;
     double largest_bytes; // of operands and result
     const Machine *machine;
@@ -64,20 +61,12 @@ const DimList *order_dims(const Order *order, uint32_t node) {
 }
 
 static DimBits order_bits(OrderProblem *problem, const DimList *dims, const int64_t *extents) {
-    DimBits bits = 0;
-    for (uint32_t i = 0; i < dims->count; i++) {
-        uint32_t k = 0;
-        while (k < problem->n_dims && problem->dims[k] != dims->at[i])
-            k++;
-        if (k == 64)
-            ice("contract: an einsum over more than 64 dims");
-        if (k == problem->n_dims) {
-            problem->dims[k] = dims->at[i];
-            problem->extents[k] = (double)extents[dims->at[i]];
-            problem->n_dims++;
-        }
-        bits |= (DimBits)1 << k;
-    }
+    DimBits bits;
+    uint32_t known = problem->dims.count;
+    if (!dims_bits(&problem->dims, dims, &bits))
+        ice("contract: an einsum over more than %d dims", DIM_BITS);
+    for (uint32_t k = known; k < problem->dims.count; k++)
+        problem->extents[k] = (double)extents[problem->dims.at[k]];
     return bits;
 }
 
@@ -128,7 +117,7 @@ static uint8_t order_add_step(OrderProblem *problem, const Part *a, const Part *
     step->right = b->node;
     step->contracts = (a->dims | b->dims) != out;
     for (DimBits bits = out; bits; bits &= bits - 1)
-        dims_add(&step->dims, problem->dims[__builtin_ctzll(bits)]);
+        dims_add(&step->dims, problem->dims.at[__builtin_ctzll(bits)]);
     order->seconds += cost.seconds;
     order->multiplies += cost.multiplies;
     return (uint8_t)(order->n_leaves + order->n_steps - 1);
@@ -235,8 +224,8 @@ static void order_take_operands(OrderProblem *problem, const DimList *operands, 
                 needed |= problem->parts[k].dims;
         DimBits all = problem->parts[i].dims;
         for (uint32_t d = 0; d < operands[i].count; d++)
-            for (uint32_t k = 0; k < problem->n_dims; k++)
-                if (problem->dims[k] == operands[i].at[d] && (needed >> k & 1))
+            for (uint32_t k = 0; k < problem->dims.count; k++)
+                if (problem->dims.at[k] == operands[i].at[d] && (needed >> k & 1))
                     dims_add(&order->leaf_dims[i], operands[i].at[d]);
         problem->largest_bytes =
             fmax(problem->largest_bytes, ELEM_SIZE * order_volume(problem, all));
@@ -244,8 +233,8 @@ static void order_take_operands(OrderProblem *problem, const DimList *operands, 
     for (uint32_t i = 0; i < n; i++) {
         problem->parts[i].dims = 0;
         for (uint32_t d = 0; d < order->leaf_dims[i].count; d++)
-            for (uint32_t k = 0; k < problem->n_dims; k++)
-                if (problem->dims[k] == order->leaf_dims[i].at[d])
+            for (uint32_t k = 0; k < problem->dims.count; k++)
+                if (problem->dims.at[k] == order->leaf_dims[i].at[d])
                     problem->parts[i].dims |= (DimBits)1 << k;
     }
 }
