@@ -138,11 +138,12 @@ def Loss(X[t, d], E[v, d], label[t]: i32):
         assert 6 << 20 < largest <= min(64, 128 / threads) * (1 << 20)
 
 
-@pytest.mark.parametrize("heads, n, less", [(64, 3072, True), (48, 2048, False)])
-def test_far_less_scratch_is_preferred_at_about_the_same_time(heads, n, less):
+@pytest.mark.parametrize("heads, width, n, less", [(128, 16, 3072, True), (48, 32, 2048, False)])
+def test_far_less_scratch_is_preferred_at_about_the_same_time(heads, width, n, less):
     """Where there is much of it: with 48 heads at 2048 positions there is not."""
     core = EXAMPLES.parent / "tests" / "bench" / "cores" / "talking_heads.attn"
-    sizes = ["-D", f"n={n},m={n},h_k={heads},h={heads},h_v={heads},d=32,e=32", "--threads", 1]
+    extents = f"n={n},m={n},h_k={heads},h={heads},h_v={heads},d={width},e={width}"
+    sizes = ["-D", extents, "--threads", 1]
     (chosen,) = streamed(attc_json("cost", core, *sizes))
     (space,) = [space["schedules"] for space in attc_json("cost", core, *sizes, "--space")["spaces"]
                 if space["schedules"][0]["schedule"]["kind"] == "stream"]

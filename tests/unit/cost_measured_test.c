@@ -140,6 +140,26 @@ static void test_order_where_rows_apart_are_waited_for(void **state) {
     check_order(&machine, cpu_gemm_beside, of_weights, sizeof of_weights / sizeof of_weights[0]);
 }
 
+// Rows side by side, each step's in a page of its own: all of its splats wait for that page.
+static void test_splats_wait_for_pages(void **state) {
+    (void)state;
+    Arena *arena = arena_new();
+    Machine waits = waiting_core(), follows = waits;
+    follows.scattered_exposed = 0;
+    for (int far = 0; far < 2; far++) {
+        GemmPlan plan = {far ? 3072 : 96, 64, 384, 3072, 64, 384, 0, 12, 16, false, true};
+        int64_t extents[] = {plan.rows, plan.lanes, plan.k};
+        Kernel *kernel = cpu_gemm_beside(arena, &plan);
+        double steps = (double)(plan.rows / 12 * (plan.lanes / 16) * plan.k), cycles = 0;
+        TileCost cost = tile_cost(arena, kernel, extents, &waits);
+        TileCost less = tile_cost(arena, kernel, extents, &follows);
+        for (uint32_t i = 0; i < cost.stages.count; i++)
+            cycles += cost.stages.at[i].cycles - less.stages.at[i].cycles;
+        assert_near(cycles, far ? waits.scattered_exposed * 12 * steps : 0, 0.01);
+    }
+    arena_free(arena);
+}
+
 // Talking heads with all heads and all of m of some query rows in one task.
 typedef struct {
     Kernel *kernel;
@@ -284,7 +304,7 @@ static void test_where_the_data_of_fused_heads_is(void **state) {
                 256.0 * (1.0 / 8 - 1.0 / 32) * elements, 0.35);
     StageCost small = fused_cost(arena, 512, 16).stages.at[MIX_LOGITS];
     StageCost large = fused_cost(arena, 512, 128).stages.at[MIX_LOGITS];
-    assert_true(small.bytes[FROM_L3] < 0.1 * small.bytes[FROM_L2]);
+    assert_true(small.bytes[FROM_L3] < 0.15 * small.bytes[FROM_L2]);
     assert_true(large.bytes[FROM_L3] > 0.5 * large.bytes[FROM_L2]);
     arena_free(arena);
 }
@@ -363,6 +383,7 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_order_of_blocks),
         cmocka_unit_test(test_order_where_rows_apart_are_waited_for),
+        cmocka_unit_test(test_splats_wait_for_pages),
         cmocka_unit_test(test_stages_of_fused_heads),
         cmocka_unit_test(test_order_of_rows_per_task),
         cmocka_unit_test(test_where_the_data_of_fused_heads_is),

@@ -116,7 +116,7 @@ static void test_spaces_are_by_site_and_predicted(void **state) {
 static void test_sizes_with_one_kernel_are_one_space(void **state) {
     (void)state;
     static const char text[] =
-        "dim n = 80, d = 24, h = 3\n"
+        "dim n = 80, d = 16, h = 4\n"
         "def F(Q[n, h, d], K[m, h, d], V[m, h, d]):\n"
         "    W[n, m, h] = softmax(einsum(Q[n, h, d], K[m, h, d] -> [n, m, h]), reduced_dim=m)\n"
         "    return einsum(W[n, m, h], V[m, h, d] -> [n, h, d])\n";
