@@ -157,8 +157,9 @@ void cpu_call_microkernel(CpuKernel *kernel, const CpuMicroShape *shape, const C
 bool cpu_measure(Machine *machine);
 // Sets the caches' sizes and rates by how fast ranges of 8, 12, 16, 24 ... 48 << 10 KiB are read,
 // in bytes per second, and by what is told of the sizes of L1 and L2 (0: nothing). What is there
-// stays where nothing like caches is found.
+// stays where nothing like caches is found. Returns whether the rate of memory is a guess, half of
+// L3's, as no range was beyond L3.
 enum { CPU_RANGES = 26 };
-void cpu_set_caches(Machine *machine, const double rates[CPU_RANGES], const int64_t told[2]);
+bool cpu_set_caches(Machine *machine, const double rates[CPU_RANGES], const int64_t told[2]);
 
 #endif

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The caches and rates of the machine that this runs on, measured in a fifth of a second.
+// The caches and rates of the machine that this runs on, measured in a quarter of a second.
 //
 // Multiply-adds are those of a microkernel with its data in L1, splats those of its rows alone. For
 // the caches, one core reads ranges of growing size again and again. The rates fall in steps where
@@ -41,6 +41,7 @@ enum {
 static const size_t HUGE_PAGE = 2 << 20;     // of which the largest range is a multiple
 static const double SECONDS = 0.2;           // no turn begins later, but for the least
 static const size_t READ_AT_LEAST = 2 << 20; // bytes for one clock reading
+static const size_t FAR_BYTES = 128 << 20;   // for memory, where L3 is larger than all ranges
 static const double STEP_LEAST = 1.4, BETWEEN_ERROR = 0.05;
 // The share of runs that may be disturbed. Splats are slowed down by a neighbour on the core's
 // other thread, as long as it works; multiply-adds, which wait for each other, hardly.
@@ -358,10 +359,10 @@ static int64_t own_size(const double *rates, const Level *level, int64_t told) {
     return measured < told && 2 * measured >= told ? told : measured;
 }
 
-void cpu_set_caches(Machine *machine, const double rates[CPU_RANGES], const int64_t told[2]) {
+bool cpu_set_caches(Machine *machine, const double rates[CPU_RANGES], const int64_t told[2]) {
     Level levels[N_LEVELS];
     if (!find_levels(rates, told[1], levels))
-        return;
+        return false;
     double *found[] = {&machine->l1_bytes_per_second, &machine->l2_bytes_per_second,
                        &machine->l3_bytes_per_second, &machine->memory_bytes_per_second};
     int64_t last = level_size(rates, &levels[2]);
@@ -371,8 +372,9 @@ void cpu_set_caches(Machine *machine, const double rates[CPU_RANGES], const int6
         *found[i] = median_rate(rates, levels[i].from, levels[i].to);
     machine->l1_bytes = own_size(rates, &levels[0], told[0]);
     machine->l2_bytes = own_size(rates, &levels[1], told[1]);
-    // No step behind L2's: all larger ranges are in L3, and memory is a guess.
-    if (*found[2] < STEP_LEAST * *found[3]) {
+    // No step behind L2's: all larger ranges are in L3, and memory is a guess for now.
+    bool guessed = *found[2] < STEP_LEAST * *found[3];
+    if (guessed) {
         *found[2] = median_rate(rates, levels[2].from, RANGES);
         *found[3] = *found[2] / 2;
         last = (int64_t)range_bytes(RANGES - 1);
@@ -382,6 +384,35 @@ void cpu_set_caches(Machine *machine, const double rates[CPU_RANGES], const int6
     int sharers = l3_sharers();
     last /= sharers < machine->threads ? sharers : machine->threads;
     machine->l3_bytes = last > machine->l2_bytes ? last : machine->l2_bytes;
+    return guessed;
+}
+
+static float *make_range(size_t bytes) {
+    float *memory = aligned_alloc(HUGE_PAGE, bytes);
+    if (!memory)
+        return NULL;
+#ifdef MADV_HUGEPAGE
+    (void)madvise(memory, bytes, MADV_HUGEPAGE); // as what kernels read
+#endif
+    for (size_t i = 0; i < bytes / sizeof(float); i += 1024)
+        memory[i] = 1; // a page of its own
+    return memory;
+}
+
+// Of L3 no more is counted on than what the ranges showed, but what is further away need not be
+// slower: it is read as fast as this, by one of a few turns. 0: there is no memory for it.
+static double far_rate(int vector_bytes) {
+    float (*read)(const float *, size_t) = vector_bytes >= 64 ? read_v4 : read_v3;
+    float *range = make_range(FAR_BYTES);
+    double least = INFINITY;
+    volatile float sink = 0;
+    for (int turn = 0; range && turn < TURNS_LEAST; turn++) {
+        double begun = seconds_now();
+        sink += read(range, FAR_BYTES / sizeof(float));
+        least = fmin(least, seconds_now() - begun);
+    }
+    free(range);
+    return (double)FAR_BYTES / least;
 }
 
 // Goes on to the next core of these.
@@ -422,22 +453,19 @@ static double measure_in_turns(const float *memory, Machine *machine, double *ra
 }
 
 bool cpu_measure(Machine *machine) {
-    size_t bytes = range_bytes(RANGES - 1);
-    float *memory = aligned_alloc(HUGE_PAGE, bytes);
+    float *memory = make_range(range_bytes(RANGES - 1));
     if (!memory)
         return false;
-#ifdef MADV_HUGEPAGE
-    (void)madvise(memory, bytes, MADV_HUGEPAGE); // as what kernels read
-#endif
-    for (size_t i = 0; i < bytes / sizeof(float); i += 1024)
-        memory[i] = 1; // a page of its own
     for (int i = 0; i < 16384; i++)
         memory[i] = (float)(i * 7 % 64) / 64; // bits that change
     double rates[RANGES] = {0};
     double longer = measure_in_turns(memory, machine, rates);
     free(memory);
     machine->threads = att_cores_usable();
-    cpu_set_caches(machine, rates, (int64_t[]){told_size(0), told_size(1)});
+    double *memory_rate = &machine->memory_bytes_per_second;
+    if (cpu_set_caches(machine, rates, (int64_t[]){told_size(0), told_size(1)}))
+        *memory_rate =
+            fmin(fmax(*memory_rate, far_rate(machine->vector_bytes)), machine->l3_bytes_per_second);
     double brought = 2.0 * machine->vector_bytes / machine->l2_bytes_per_second;
     machine->scattered_exposed = fmin(fmax(longer / brought, 0), 1);
     return true;

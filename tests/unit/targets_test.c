@@ -100,6 +100,7 @@ typedef struct {
     double read[CPU_RANGES];
     int64_t l1_bytes, l2_bytes;
     double l3_rate;
+    bool all_in_l3;
 } Curve;
 
 static void a_disturbed_l2_is_not_taken_for_l3(void **state) {
@@ -110,29 +111,34 @@ static void a_disturbed_l2_is_not_taken_for_l3(void **state) {
           178, 179, 137, 76,  37,  32,  30,  30,  30,  30,  30,  30,  29},
          48 << 10,
          2 << 20,
-         31},
+         31,
+         true},
         // and beside others or with pages that met in few sets.
         {{355, 366, 371, 375, 381, 372, 180, 180, 179, 178, 181, 137, 180,
           123, 126, 126, 76,  41,  36,  33,  32,  32,  31,  31,  30,  30},
          48 << 10,
          2 << 20,
-         31},
+         31,
+         true},
         {{355, 366, 371, 375, 381, 372, 180, 180, 179, 178, 181, 180, 163,
           125, 143, 101, 75,  34,  31,  30,  30,  30,  30,  30,  30,  30},
          48 << 10,
          2 << 20,
-         31},
+         31,
+         true},
         {{355, 366, 371, 375, 381, 372, 180, 180, 179, 178, 181, 149, 126,
           157, 120, 116, 76,  35,  31,  31,  30,  30,  30,  30,  30,  30},
          48 << 10,
          2 << 20,
-         31},
+         31,
+         true},
         // An L3 that goes on behind what is told of L2, as some virtual machines tell it, is one.
         {{220, 221, 222, 223, 219, 150, 120, 121, 120, 120, 120, 119, 118,
           110, 90,  72,  70,  70,  70,  69,  70,  68,  60,  50,  40,  36},
          32 << 10,
          768 << 10,
-         70},
+         70,
+         false},
     };
     for (size_t i = 0; i < sizeof curves / sizeof *curves; i++) {
         const Curve *curve = &curves[i];
@@ -140,7 +146,10 @@ static void a_disturbed_l2_is_not_taken_for_l3(void **state) {
         for (int k = 0; k < CPU_RANGES; k++)
             rates[k] = 1e9 * curve->read[k];
         Machine machine = {.vector_bytes = 64, .threads = 1};
-        cpu_set_caches(&machine, rates, (int64_t[]){curve->l1_bytes, 2 << 20});
+        bool guessed = cpu_set_caches(&machine, rates, (int64_t[]){curve->l1_bytes, 2 << 20});
+        assert_int_equal(guessed, curve->all_in_l3);
+        if (guessed)
+            assert_true(machine.memory_bytes_per_second == machine.l3_bytes_per_second / 2);
         assert_int_equal(machine.l1_bytes, curve->l1_bytes);
         assert_int_equal(machine.l2_bytes, curve->l2_bytes);
         assert_true(fabs(machine.l3_bytes_per_second - 1e9 * curve->l3_rate) < 2e9);
