@@ -399,8 +399,8 @@ static float *make_range(size_t bytes) {
     return memory;
 }
 
-// Of L3 no more is counted on than what the ranges showed, but what is further away need not be
-// slower: it is read as fast as this, by one of a few turns. 0: there is no memory for it.
+// How fast more is read than the ranges have, bytes per second, in the best of a few turns; 0:
+// there is no memory for it.
 static double far_rate(int vector_bytes) {
     float (*read)(const float *, size_t) = vector_bytes >= 64 ? read_v4 : read_v3;
     float *range = make_range(FAR_BYTES);

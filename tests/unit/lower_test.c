@@ -266,7 +266,7 @@ static void check_fastest(const ScheduleList *near, const ContractShapes *shapes
             contract_model_new(arena, shape_of(shapes, &s->axes), t, s->pack_a, s->pack_b);
         least = fmin(least, contract_model_seconds(model, s));
     }
-    if (near->at[0].contract.seconds > 1.03 * least)
+    if (near->at[0].contract.seconds > 1.02 * least)
         fail_msg("%ld x %ld x %ld: found %g s, there is %g s", (long)shapes->at[0].rows,
                  (long)shapes->at[0].lanes, (long)shapes->at[0].k, near->at[0].contract.seconds,
                  least);

@@ -230,13 +230,8 @@ static void order_take_operands(OrderProblem *problem, const DimList *operands, 
         problem->largest_bytes =
             fmax(problem->largest_bytes, ELEM_SIZE * order_volume(problem, all));
     }
-    for (uint32_t i = 0; i < n; i++) {
-        problem->parts[i].dims = 0;
-        for (uint32_t d = 0; d < order->leaf_dims[i].count; d++)
-            for (uint32_t k = 0; k < problem->dims.count; k++)
-                if (problem->dims.at[k] == order->leaf_dims[i].at[d])
-                    problem->parts[i].dims |= (DimBits)1 << k;
-    }
+    for (uint32_t i = 0; i < n; i++)
+        (void)dims_bits(&problem->dims, &order->leaf_dims[i], &problem->parts[i].dims);
 }
 
 Order *order_find(Arena *arena, const DimList *operands, uint32_t n, const DimList *result,
