@@ -9,6 +9,9 @@
 // What is to be chosen in another's place takes no more of its time: smaller gains are not told
 // from noise, and age.
 #define ATT_WORTH 0.99
+// Pairs of runs of a candidate and of what it is compared with: so many at most, an odd number,
+// whose median is one of them; and so many tell what is far slower.
+enum { ATT_PAIRS_MOST = 41, ATT_PAIRS_HOPELESS = 2 };
 // share: 0.5 for the median, between two of the values in their order, which they are sorted into.
 // count: at least 1.
 double att_quantile(double *values, int64_t count, double share);

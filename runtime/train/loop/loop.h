@@ -82,11 +82,22 @@ typedef struct {
 void att_ending_await(void);
 bool att_ending_came(AttEnding *ending); // since they were awaited
 
+// ---- alike.c: do two ways to compute a call give the same, but for rounding? --------------------
+enum { ATT_SKETCH_SUMS = 8 };
+typedef struct {
+    int64_t length; // elements of the tensor; 0: it is no output
+    double squares, sums[ATT_SKETCH_SUMS];
+} AttSketch;
+// Of what the last run made, by number of the module's tensors. *out: the caller's to free.
+AttStatus att_sketch(AttContext *ctx, const AttCall *call, AttSketch **out);
+bool att_sketches_alike(const AttCall *call, const AttSketch *a, const AttSketch *b);
+
 // ---- tune.c: the fastest schedules of those that are compiled in -------------------------------
 typedef struct {
     double least;         // seconds that it takes, about
     bool enough;          // else nothing was tried
     bool ended;           // before its time
+    bool differs;         // what was faster made other results, and was not taken
     int64_t n_choices;    // that run at these extents
     int64_t n_changed;    // to another than the call had; 0: nothing is surely faster
     int64_t n_compared;   // alternatives that looked faster in the search

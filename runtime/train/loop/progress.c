@@ -72,6 +72,9 @@ void att_progress_tuned(char **argv, const AttTuned *tuned) {
     if (!tuned->enough)
         att_command_note(argv, "--tune takes at least %.0f s of this model here; nothing was tried",
                          ceil(tuned->least));
+    else if (tuned->differs)
+        att_command_note(argv, "tuned: the schedules that are faster make other results than those "
+                               "of before, which is a mistake of attc; none is kept");
     else if (tuned->n_changed)
         att_command_note(argv,
                          "tuned: %lld of %lld kernels have another schedule; gradients of a batch "

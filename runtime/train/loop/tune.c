@@ -9,6 +9,7 @@
 // alternative wins by the median of its ratios, if it is sure that it is faster (sign test). Then
 // all winners together run in turns with the base, and what does not hold up is none; if
 // something was none, what is left runs once more, and is kept only if the whole call is faster.
+// At the end both run once on the same data and have to make the same (alike.c).
 
 #include <inttypes.h>
 #include <math.h>
@@ -20,16 +21,15 @@
 #include "statistics.h"
 #include "train/loop/loop.h"
 
-enum { PAIRS_MOST = 41, PAIRS_HOPELESS = 2 };
 // Shares of the time at which phases end. Each has time for the pairs that make something sure.
 static const double SEARCHED = 0.5, CONFIRMED = 0.75;
-static const double HOPELESS = 1.1; // times the time of the base: tried no more
+static const double HOPELESS = 1.1; // times the time of the base: tried no more (chosen)
 
 // Of one of the others of a choice.
 typedef struct {
     int64_t pairs; // of runs
     bool given_up;
-    double ratios[PAIRS_MOST];
+    double ratios[ATT_PAIRS_MOST];
 } Trial;
 
 typedef struct {
@@ -46,9 +46,10 @@ typedef struct {
     Trial *trials;                 // by choice and number, from 1; 0: of all winners
     double *of_launch;             // seconds of a run
     double *ours, *theirs;         // by choice, of the last pair
-    double wholes[PAIRS_MOST], before[PAIRS_MOST]; // ratios of whole calls, and the base's seconds
-    double of_pair;                                // seconds of a pair, about
-    int64_t *base, *choices;                       // by choice, and what is tried
+    double wholes[ATT_PAIRS_MOST],
+        before[ATT_PAIRS_MOST]; // ratios of whole calls, and the base's seconds
+    double of_pair;             // seconds of a pair, about
+    int64_t *base, *choices;    // by choice, and what is tried
 } Search;
 
 static Trial *trial_of(const Search *s, int64_t choice, int64_t number) {
@@ -136,7 +137,7 @@ static bool any_tried(const Search *s, int64_t k) {
 
 static void note_ratio(Trial *trial, double ratio) {
     trial->ratios[trial->pairs++] = ratio;
-    bool hopeless = trial->pairs == PAIRS_HOPELESS;
+    bool hopeless = trial->pairs == ATT_PAIRS_HOPELESS;
     for (int64_t p = 0; p < trial->pairs && hopeless; p++)
         hopeless = trial->ratios[p] > HOPELESS;
     trial->given_up = hopeless;
@@ -177,7 +178,7 @@ static void fit_into_time(Search *s, int64_t rounds) {
 
 static AttStatus search(Search *s) {
     AttStatus status = ATT_OK;
-    for (int64_t p = 0; p < PAIRS_MOST && !status && !is_over(s, SEARCHED); p++) {
+    for (int64_t p = 0; p < ATT_PAIRS_MOST && !status && !is_over(s, SEARCHED); p++) {
         fit_into_time(s, p);
         for (int64_t k = 1; k <= s->tried && !status && !is_over(s, SEARCHED); k++)
             if (any_tried(s, k))
@@ -211,7 +212,7 @@ static int64_t count_chosen(const Search *s) {
 // Runs all that is chosen up to a share of the time; *pairs: how many times.
 static AttStatus run_winners(Search *s, double share, int64_t *pairs) {
     AttStatus status = ATT_OK;
-    for (*pairs = 0; *pairs < PAIRS_MOST && !status && !is_over(s, share);) {
+    for (*pairs = 0; *pairs < ATT_PAIRS_MOST && !status && !is_over(s, share);) {
         status = run_pair(s, *pairs % 2, &s->wholes[*pairs], &s->before[*pairs]);
         for (int64_t c = 0; c < s->n && !status; c++)
             trial_of(s, c, 0)->ratios[*pairs] = ratio_of(s, c);
@@ -232,14 +233,34 @@ static bool drop_losers(Search *s, int64_t pairs) {
     return all;
 }
 
+// Do the winners make what the base does? What is faster because it is wrong is none.
+static AttStatus compare_results(Search *s, bool *alike) {
+    AttSketch *expected = NULL, *made = NULL;
+    double seconds;
+    AttStatus status = run(s, s->base, s->theirs, &seconds);
+    if (!status)
+        status = att_sketch(s->ctx, s->call, &expected);
+    if (!status)
+        status = run(s, s->choices, s->ours, &seconds);
+    if (!status)
+        status = att_sketch(s->ctx, s->call, &made);
+    *alike = !status && att_sketches_alike(s->call, expected, made);
+    free(expected);
+    free(made);
+    return status;
+}
+
 static AttStatus confirm(Search *s) {
     int64_t pairs, wanted = att_values_wanted(1);
     AttStatus status = run_winners(s, CONFIRMED, &pairs);
     if (!status && pairs >= wanted && !drop_losers(s, pairs) && count_chosen(s))
         status = run_winners(s, 1, &pairs);
-    bool holds = !status && pairs >= wanted && count_chosen(s) &&
-                 att_confidence(s->wholes, pairs, 1) >= att_confidence_wanted(1);
-    if (holds) {
+    bool alike = false, faster = !status && pairs >= wanted && count_chosen(s) &&
+                                 att_confidence(s->wholes, pairs, 1) >= att_confidence_wanted(1);
+    if (faster)
+        status = compare_results(s, &alike);
+    s->out->differs = faster && !status && !alike;
+    if (faster && alike) {
         s->out->before = att_quantile(s->before, pairs, 0.5);
         s->out->after = s->out->before * att_quantile(s->wholes, pairs, 0.5);
         s->out->n_changed = count_chosen(s);

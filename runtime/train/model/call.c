@@ -115,28 +115,31 @@ AttStatus att_call_run(AttContext *ctx, AttCall *call) {
     return att_module_run(ctx, call->module, &run);
 }
 
-double att_call_result(const AttCall *call, int64_t k) {
-    int64_t i = call->outputs[k];
-    const void *at = call->tensors[i];
-    switch ((AttElem)call->module->tensors[i].elem) {
+double att_call_element(const AttCall *call, int64_t tensor, int64_t i) {
+    const void *at = call->tensors[tensor];
+    switch ((AttElem)call->module->tensors[tensor].elem) {
     case ATT_F32:
-        return *(const float *)at;
+        return ((const float *)at)[i];
     case ATT_F64:
-        return *(const double *)at;
+        return ((const double *)at)[i];
     case ATT_F16:
-        return att_f16_to_f32(*(const uint16_t *)at);
+        return att_f16_to_f32(((const uint16_t *)at)[i]);
     case ATT_BF16:
-        return att_bf16_to_f32(*(const uint16_t *)at);
+        return att_bf16_to_f32(((const uint16_t *)at)[i]);
     case ATT_I32:
-        return *(const int32_t *)at;
+        return ((const int32_t *)at)[i];
     case ATT_I64:
-        return (double)*(const int64_t *)at;
+        return (double)((const int64_t *)at)[i];
     case ATT_BOOL:
-        return *(const uint8_t *)at;
+        return ((const uint8_t *)at)[i];
     case ATT_N_ELEM:
         break;
     }
     return 0;
+}
+
+double att_call_result(const AttCall *call, int64_t k) {
+    return att_call_element(call, call->outputs[k], 0);
 }
 
 const char *att_call_result_name(const AttCall *call, int64_t k) {

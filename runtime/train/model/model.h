@@ -77,8 +77,8 @@ typedef struct {
     void **tensors; // by number of the module's, of inputs and outputs
     void *numbers;  // memory for those without dims: 8 bytes for each tensor
     int64_t n_results;
-    int64_t *outputs; // places of results among module->tensors
-    int64_t flag;     // what flags say: gradients are added to what is there
+    int64_t *outputs;       // places of results among module->tensors
+    int64_t flag;           // what flags say: gradients are added to what is there
     const int64_t *choices; // of alternatives, see AttRun; NULL: the first of each
     double *seconds;        // likewise; NULL: nobody asks
 } AttCall;
@@ -94,6 +94,8 @@ AttStatus att_call_open(AttContext *ctx, const AttModule *module, const AttModel
 void att_call_close(AttCall *call);
 AttStatus att_call_run(AttContext *ctx, AttCall *call);
 double att_call_result(const AttCall *call, int64_t k);
+// Element number i of a tensor of the module, as it lies in memory.
+double att_call_element(const AttCall *call, int64_t tensor, int64_t i);
 const char *att_call_result_name(const AttCall *call, int64_t k);
 
 // ---- evaluate.c --------------------------------------------------------------------------------

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // How a program chooses among alternatives, on kernels that sleep.
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
@@ -166,6 +167,105 @@ static void test_what_does_not_hold_up_together_is_none(void **state) {
     free(tuned.choices);
 }
 
+// The output of two elements, and kernels that make it, up to its rounding or not.
+static float made[2];
+
+static void makes(void *const *buffers, const int64_t *extents, void *scratch, int64_t task) {
+    usual(buffers, extents, scratch, task);
+    made[0] = 3, made[1] = -1;
+}
+
+static void rounds(void *const *buffers, const int64_t *extents, void *scratch, int64_t task) {
+    fast(buffers, extents, scratch, task);
+    made[0] = 3.0001F, made[1] = -0.9999F;
+}
+
+static void errs(void *const *buffers, const int64_t *extents, void *scratch, int64_t task) {
+    fast(buffers, extents, scratch, task);
+    made[0] = 3, made[1] = -1.5F;
+}
+
+static AttTuned tune_of_two(AttContext *ctx, AttKernelFn other) {
+    const AttKernel own[] = {
+        {"makes", EVERY_LEVEL(makes), EVERY_LEVEL(NULL), 0, NULL, EVERY_LEVEL(NULL), 0, 0, 0},
+        {"other", EVERY_LEVEL(other), EVERY_LEVEL(NULL), 0, NULL, EVERY_LEVEL(NULL), 0, 0, 0}};
+    static const AttLaunch both[] = {{0, NULL, NULL, 0, NULL, 0, 0},
+                                     {1, NULL, NULL, 0, NULL, 0, 1}};
+    static const AttDim two = {"n", 2, 0, 0, 0};
+    static const int64_t counts[] = {2}, shape[] = {0};
+    const AttTensor output = {
+        .name = "dW", .elem = ATT_F32, .role = ATT_OUTPUT, .rank = 1, .dims = shape};
+    AttModule of = module;
+    of.dims = &two;
+    of.tensors = &output;
+    of.n_tensors = 1;
+    of.kernels = own;
+    of.n_kernels = 2;
+    for (int level = 0; level < ATT_N_LEVELS; level++) {
+        of.launches[level] = both;
+        of.n_launches[level] = 2;
+        of.n_choices[level] = 1;
+        of.n_alternatives[level] = counts;
+    }
+    AttCall call;
+    AttTuned tuned;
+    AttEnding ending = {0};
+    assert_int_equal(att_call_new(ctx, &of, &call), ATT_OK);
+    call.extents[0] = 2;
+    call.tensors[0] = made;
+    assert_int_equal(att_tune(ctx, &call, 1, &ending, &tuned), ATT_OK);
+    att_call_close(&call);
+    free(tuned.choices);
+    return tuned;
+}
+
+static void test_what_makes_other_results_is_none(void **state) {
+    AttTuned right = tune_of_two(*state, rounds), wrong = tune_of_two(*state, errs);
+    assert_true(right.n_changed == 1 && !right.differs);
+    assert_true(wrong.n_changed == 0 && wrong.differs);
+}
+
+// By sketches of two tensors, of which one is far smaller.
+static void test_what_is_alike(void **state) {
+    enum { N = 1000 };
+    static const int64_t shape[] = {0};
+    static const AttTensor outputs[] = {
+        {.name = "dW", .elem = ATT_F32, .role = ATT_OUTPUT, .rank = 1, .dims = shape},
+        {.name = "db", .elem = ATT_F32, .role = ATT_OUTPUT, .rank = 1, .dims = shape}};
+    static const struct {
+        int tensor, from; // what changes
+        float by;
+        bool alike;
+    } changes[] = {{0, 0, 1, true},          {0, 0, 1.001F, true}, {0, 0, 1.1F, false},
+                   {0, N - 20, 1.5F, false}, {0, 0, -1, false},    {1, 0, 1.1F, false},
+                   {0, N - 1, NAN, false}};
+    float large[N], small[N];
+    AttModule of = module;
+    AttCall call;
+    of.tensors = outputs;
+    of.n_tensors = 2;
+    assert_int_equal(att_call_new(*state, &of, &call), ATT_OK);
+    call.extents[0] = N;
+    call.tensors[0] = large;
+    call.tensors[1] = small;
+    for (size_t c = 0; c < sizeof changes / sizeof *changes; c++) {
+        AttSketch *before, *after;
+        for (int i = 0; i < N; i++) {
+            large[i] = (float)(i % 7 - 3);
+            small[i] = 1e-3F * (float)(i % 5 - 2);
+        }
+        assert_int_equal(att_sketch(*state, &call, &before), ATT_OK);
+        for (int i = changes[c].from; i < N; i++)
+            ((float *)call.tensors[changes[c].tensor])[i] *= changes[c].by;
+        assert_int_equal(att_sketch(*state, &call, &after), ATT_OK);
+        assert_int_equal(att_sketches_alike(&call, before, after), changes[c].alike);
+        assert_true(att_sketches_alike(&call, after, after));
+        free(before);
+        free(after);
+    }
+    att_call_close(&call);
+}
+
 static void test_too_little_time(void **state) {
     AttEnding ending = {0};
     AttTuned tuned = tune(*state, &module, 0.01, &ending);
@@ -281,6 +381,8 @@ int main(void) {
         cmocka_unit_test_setup_teardown(test_what_does_not_hold_up_together_is_none, setup,
                                         teardown),
         cmocka_unit_test_setup_teardown(test_what_was_chosen_is_the_base, setup, teardown),
+        cmocka_unit_test_setup_teardown(test_what_makes_other_results_is_none, setup, teardown),
+        cmocka_unit_test_setup_teardown(test_what_is_alike, setup, teardown),
         cmocka_unit_test_setup_teardown(test_too_little_time, setup, teardown),
         cmocka_unit_test_setup_teardown(test_what_does_not_fit_is_given_up, setup, teardown),
         cmocka_unit_test_setup_teardown(test_choices_as_text, setup, teardown),
