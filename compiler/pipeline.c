@@ -313,6 +313,7 @@ static bool run_tile_passes(Passes *p, Compilation *out) {
         graph_layout(out->fusion, out->typical, options->machine, out->choice.program.layout);
     pass_done(p, "layout", true);
     out->plan = graph_plan(out->fusion, orders);
+    out->plan->prefetch = out->choice.program.prefetch;
     if (options->verify)
         plan_verify(out->plan);
     pass_done(p, "plan", true);

@@ -34,6 +34,9 @@ typedef struct {
     double launch_seconds; // sharing a kernel's tasks out to threads and waiting for the last
 } Machine;
 
+// Bytes, on all machines that there is code for.
+enum { MACHINE_LINE = 64, MACHINE_PAGE = 4096 };
+
 // Lanes of a vector of elements of this size, at least one.
 int machine_lanes(const Machine *machine, size_t elem_bytes);
 // Columns of a panel that a microkernel reads: two vectors.

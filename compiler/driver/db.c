@@ -65,7 +65,7 @@ static const char *schedule_numbers(const Schedule *s, Arena *arena) {
     case SCHEDULE_PROGRAM:
         return schedule_program_text(arena, &s->program);
     case SCHEDULE_STREAM:
-        return arena_printf(arena, "%s:%lld:%lld", plan_name(s->stream.plan),
+        return arena_printf(arena, "%s:%lld:%lld", plan_names[s->stream.plan],
                             (long long)s->stream.rows, (long long)s->stream.piece);
     }
     return "blocks";
@@ -87,14 +87,16 @@ static void add_row(Table *table, const TuneEntry *entry) {
     table_seconds(table, entry->seconds);
     table_seconds(table, entry->default_seconds);
     table_cell(table, "%+.1f%%", 100 * tune_gain(entry));
+    table_cell(table, "%.3g", entry->confidence);
     table_cell(table, "%.*s", DATE_SHOWN, entry->date);
+    table_cell(table, "%s", entry->key.machine);
 }
 
 static void print_table(const TuneEntries *entries, Arena *arena) {
-    static const char *const heads[] = {"group",   "kernel", "kind",    "schedule",
-                                        "extents", "target", "threads", "time",
-                                        "default", "gain",   "date"};
-    Table table = table_open(arena, "llllllrrrrl");
+    static const char *const heads[] = {"group",  "kernel",  "kind",   "schedule", "extents",
+                                        "target", "threads", "time",   "default",  "gain",
+                                        "sure",   "date",    "machine"};
+    Table table = table_open(arena, "llllllrrrrrll");
     for (size_t i = 0; i < sizeof heads / sizeof *heads; i++)
         table_cell(&table, "%s", heads[i]);
     for (uint32_t i = 0; i < entries->count; i++)

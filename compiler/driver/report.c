@@ -112,7 +112,7 @@ static const char *misfit_of(const TileProgram *program, const Group *group, Are
     for (uint32_t i = 0; i < program->misfits.count; i++) {
         const PlanMisfit *misfit = &program->misfits.at[i];
         if (misfit->group == group)
-            return arena_printf(arena, "plan %s does not fit: %s", plan_name(misfit->plan),
+            return arena_printf(arena, "plan %s does not fit: %s", plan_names[misfit->plan],
                                 misfit->why);
     }
     return NULL;
@@ -134,7 +134,7 @@ static KernelFigure launch_figure(const TileProgram *program, uint32_t index,
     figure.recompute = 1;
     if (kernel->schedule.kind != SCHEDULE_STREAM)
         return figure;
-    figure.kind = figure.plan = plan_name(kernel->schedule.stream.plan);
+    figure.kind = figure.plan = plan_names[kernel->schedule.stream.plan];
     figure.misfit = misfit_of(program, launch->group, arena);
     add_scratch(&figure, launch, kernel, each, arena);
     if (figure.multiplies > 0)

@@ -23,7 +23,8 @@ typedef struct EmitModule {
     LLVMBuilderRef builder;
     Arena *arena;
     const Target *target;
-    int lanes; // f32 lanes of a vector on the target
+    int lanes;        // f32 lanes of a vector on the target
+    bool no_prefetch; // emit_prefetch asks for nothing
 } EmitModule;
 EmitModule *emit_module_new(Arena *arena, const char *name, const Target *target);
 void emit_module_free(EmitModule *module);

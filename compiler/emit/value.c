@@ -462,6 +462,8 @@ EmitValue emit_load_masked(EmitModule *module, Elem elem, int lanes, LLVMValueRe
 }
 
 void emit_prefetch(EmitModule *module, LLVMValueRef pointer, EmitUse use) {
+    if (module->no_prefetch)
+        return;
     LLVMTypeRef type = LLVMTypeOf(pointer), i32 = int_type(module, 32, 1);
     enum { L1 = 3, L2 = 2, DATA = 1 };
     LLVMValueRef args[] = {pointer, LLVMConstInt(i32, use == EMIT_TO_WRITE, 0),

@@ -17,14 +17,15 @@ typedef enum {
     PLAN_SPILL,
     N_PLANS
 } PlanKind;
-const char *plan_name(PlanKind plan); // "two-pass"
-PlanKind plan_find(const char *name); // N_PLANS: there is none
+extern const char *const plan_names[N_PLANS]; // "two-pass"
+PlanKind plan_find(const char *name);         // N_PLANS: there is none
 // What is decided for a whole program before it has kernels. Zeros: by what it is predicted to
 // cost.
 typedef enum { WIDE_BY_COST, WIDE_AGAIN, WIDE_STORED } WideChoice;
 typedef enum { KEPT_BY_COST, KEPT_ALL } KeptChoice;
 typedef enum { LAYOUT_BY_COST, LAYOUT_PLAIN } LayoutChoice;
 typedef enum { COPIES_BY_SIZE, COPIES_ONCE, COPIES_EACH } CopyChoice;
+typedef enum { PREFETCH_BY_RULE, PREFETCH_NONE } PrefetchChoice;
 typedef struct {
     PlanKind plan;   // ANY or UNFUSED
     WideChoice wide; // values over pairs of positions that several sweeps need; STORED: as if
@@ -34,6 +35,7 @@ typedef struct {
     LayoutChoice layout; // of stored values; PLAIN: none lies in panels
     CopyChoice copies; // of what streamed groups read past, in the order of their microkernels: are
                        // they stored, by a group of their own, or does each task make its own?
+    PrefetchChoice prefetch; // NONE: kernels ask for nothing before they read it
 } ProgramSchedule;
 // CONTRACT: one contraction with pointwise prologue on its operands and pointwise epilogue.
 // ROWS: reductions, softmax, cumsum and pointwise values over the same rows: all members have dims
@@ -125,6 +127,7 @@ typedef struct {
     VEC(Buffer) buffers; // inputs, outputs, then workspace
     uint32_t *buffer_of; // by value id: place in buffers + 1; 0: none
     uint32_t n_slots;
+    PrefetchChoice prefetch; // of all kernels; whoever makes the plan may change it
 } Plan;
 // Chooses the memory order of every stored value, by value id: what the consumers' microkernels
 // read fastest.

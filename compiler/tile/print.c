@@ -378,7 +378,7 @@ static void print_arguments(const Kernel *kernel, Place place, const char *title
 }
 
 static void print_plan(const StreamSchedule *schedule, Text *out) {
-    text_printf(out, "  # plan: %s, %ld row%s", plan_name(schedule->plan), (long)schedule->rows,
+    text_printf(out, "  # plan: %s, %ld row%s", plan_names[schedule->plan], (long)schedule->rows,
                 schedule->rows == 1 ? "" : "s");
     if (schedule->plan != PLAN_RESIDENT)
         text_printf(out, ", pieces of %ld", (long)schedule->piece);
@@ -389,6 +389,8 @@ void kernel_print(const Kernel *kernel, Text *out) {
     text_printf(out, "kernel %s\n", kernel->name);
     if (kernel->schedule.kind == SCHEDULE_STREAM)
         print_plan(&kernel->schedule.stream, out);
+    if (kernel->prefetch == PREFETCH_NONE)
+        text_add(out, "  prefetch none\n");
     text_add(out, "  dims");
     for (uint32_t i = 0; i < kernel->dims.count; i++) {
         text_printf(out, " %s", kernel->dims.at[i].name);

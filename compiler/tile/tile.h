@@ -338,7 +338,7 @@ typedef struct {
 typedef VEC(Schedule) ScheduleList;
 // What the numbers of a schedule mean, and what the cost model counts, which rates are fitted to:
 // raised when they mean something else.
-enum { SCHEDULE_VERSION = 2, COUNTS_VERSION = 4 };
+enum { SCHEDULE_VERSION = 2, COUNTS_VERSION = 5 };
 typedef struct {
     ScheduleKind kind;
     union {
@@ -355,7 +355,8 @@ typedef struct Kernel {
     VEC(TileBuffer) buffers; // arguments first, in calling order, then scratch
     uint32_t n_args;
     NodeList body;
-    Schedule schedule; // that it was lowered with
+    Schedule schedule;       // that it was lowered with
+    PrefetchChoice prefetch; // does the target ask for data before it is read, where that helps?
 } Kernel;
 
 // ---- kernel.c: building, by hand and by lowering ----
@@ -527,7 +528,9 @@ bool programs_same_kernels(const TileProgram *a, const TileProgram *b); // launc
 bool schedule_same_numbers(const Schedule *a, const Schedule *b);
 bool schedule_same_blocks(const StageBlocks *a, const StageBlocks *b); // of one place
 bool schedule_same(const Schedule *a, const Schedule *b);              // numbers and blocks
-Schedule schedule_copy(Arena *arena, const Schedule *schedule);        // with its blocks
+// How many steps of two, or other words, the numbers of one are from those of another of its kind.
+double schedule_distance(const Schedule *a, const Schedule *b);
+Schedule schedule_copy(Arena *arena, const Schedule *schedule); // with its blocks
 // json.c: a schedule as one line of JSON, and back. false with *why: it is none. Predicted seconds
 // are not written.
 char *schedule_to_json(Arena *arena, const Schedule *schedule);

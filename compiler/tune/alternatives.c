@@ -18,7 +18,7 @@
 // Groups that are predicted to take less of the program's time have no alternatives, and schedules
 // that are predicted to be slower than the fastest by more are none. They are APART from all others
 // by the distance of the tuner: a factor of two in one number, or as much in several, or operands
-// that are packed: what is nearer is about as fast.
+// that are packed: what is nearer is about as fast. All three are chosen.
 static const double SHARE_LEAST = 0.01, NEAR = 1.25, APART = 1;
 
 // The launches of a group in one of the programs.
@@ -102,9 +102,9 @@ static void find_sites(Adder *a) {
 }
 
 static bool is_apart(const Schedule *schedule, const Site *site) {
-    bool apart = tune_distance(schedule, &site->own->schedule) >= APART;
+    bool apart = schedule_distance(schedule, &site->own->schedule) >= APART;
     for (uint32_t i = 0; i < site->others.count && apart; i++)
-        apart = tune_distance(schedule, &site->others.at[i]) >= APART;
+        apart = schedule_distance(schedule, &site->others.at[i]) >= APART;
     return apart;
 }
 

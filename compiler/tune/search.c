@@ -37,12 +37,14 @@ typedef struct {
     uint32_t moves;      // trials of a generation
     uint32_t generations;
 } Effort;
+// Chosen: quick is for seconds a kernel, normal for a minute or two a layer.
 static const Effort efforts[N_EFFORTS] = {
     [EFFORT_QUICK] = {8, 1.3, 6, 1, 0, 0},
     [EFFORT_NORMAL] = {32, 2, 16, 1, 6, 3},
     [EFFORT_EXHAUSTIVE] = {UINT32_MAX, INFINITY, UINT32_MAX, 3, 0, 0},
 };
-enum { AGAIN = 8 };
+enum { AGAIN = 8 };      // of the best, at most
+enum { DRAWN_FROM = 3 }; // times the trials of a generation: the nearest that these are drawn from
 
 typedef VEC(uint32_t) TrialNumbers;
 typedef struct {
@@ -233,9 +235,10 @@ static void begin_moves(TuneSearch *s, Site *site) {
     uint32_t count = 0;
     for (uint32_t i = 0; i < list->count; i++)
         if (find_trial(site, &list->at[i]) == site->shown.trials.count)
-            all[count++] = (Ranked){tune_distance(&list->at[i], &best_trial(site)->schedule), i};
+            all[count++] =
+                (Ranked){schedule_distance(&list->at[i], &best_trial(site)->schedule), i};
     qsort(all, count, sizeof *all, compare_ranked);
-    uint32_t pool = 3 * s->effort.moves < count ? 3 * s->effort.moves : count;
+    uint32_t near = DRAWN_FROM * s->effort.moves, pool = near < count ? near : count;
     for (uint32_t i = 0; i < s->effort.moves && i < pool; i++) {
         uint32_t other = i + (uint32_t)(draw(s) % (pool - i));
         Ranked drawn = all[other];

@@ -55,12 +55,7 @@ double tune_quantile(const double *values, uint32_t count, double share);
 double tune_rank_correlation(const double *a, const double *b, uint32_t count);
 
 // ---- distance.c ---------------------------------------------------------------------------------
-// How many steps of two the numbers of one are from those of another of its kind.
-double tune_distance(const Schedule *a, const Schedule *b);
 uint32_t tune_nearest(const ScheduleList *space, const Schedule *wanted); // its index
-
-// ---- entry.c: what is worth a schedule of its own -----------------------------------------------
-bool tune_is_worth(double seconds, double of_default);
 
 // ---- search.c: which schedules to measure next, whoever measures them ---------------------------
 // A schedule of a site. Ratios are its times over those of the default schedule, each of two runs
@@ -96,6 +91,7 @@ typedef struct {
     void *self;
 } TuneSearchOptions;
 // Last trials of a site, at most: the best, and of those that were suggested the first ones.
+// Chosen: a last trial takes as long as ten of the others.
 enum { TUNE_FINALS = 3, TUNE_SUGGESTED = 5 };
 typedef struct TuneSearch TuneSearch;
 TuneSearch *tune_search_new(Arena *arena, const TuneSpaces *spaces,
@@ -135,6 +131,7 @@ bool tune_site_is_measured(const TuneSite *site); // a trial beside the default 
 double tune_search_correlation(const TuneSearch *search, uint32_t site);
 
 // ---- entry.c: schedules that were measured ------------------------------------------------------
+bool tune_is_worth(double seconds, double of_default); // a schedule of its own
 // What a schedule is for. All of it has to be equal for an entry to be used, and the version of
 // schedules besides (SCHEDULE_VERSION).
 typedef struct {
@@ -243,7 +240,8 @@ bool tune_db_list(TuneDb *db, Arena *arena, TuneEntries *out, TuneLeftOut *left_
                   const char **why);
 bool tune_db_remove(TuneDb *db, const TuneKey *key, const char **why);
 // Measurements take the places of others of their keys and schedules; of a key the newest
-// TUNE_MEASURED_MOST stay, the last of the list being the newest. Those of a key lie together.
+// TUNE_MEASURED_MOST stay (chosen), the last of the list being the newest. Those of a key lie
+// together.
 enum { TUNE_MEASURED_MOST = 48 };
 bool tune_db_put_measurements(TuneDb *db, const TuneMeasurements *measurements, const char **why);
 // Of all machines, the oldest of a key first. Those that are left out are not told of.

@@ -162,8 +162,8 @@ static void gather_columns(const Transposer *t) {
 // A function that transposes a block: (from, elements from row to row, to, rows, positions); one
 // for whole blocks and one for others.
 static LLVMValueRef transposer(EmitModule *m, Elem elem, int width, bool whole) {
-    const char *name =
-        arena_printf(m->arena, "transpose_%s%s", elem_name(elem), whole ? "" : "_part");
+    const char *name = arena_printf(m->arena, "transpose_%s%s%s", elem_name(elem),
+                                    whole ? "" : "_part", m->no_prefetch ? "_unasked" : "");
     LLVMValueRef function = LLVMGetNamedFunction(m->module, name);
     if (function)
         return function;

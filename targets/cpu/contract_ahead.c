@@ -48,7 +48,10 @@ static CpuMicroAsks asks_of_rows_of_b(const Contract *c, const CpuMicroShape *sh
     return stay ? CPU_ASKS_LANES : CPU_ASKS_STEPS;
 }
 
+// A shape that asks for nothing is as it was.
 void contract_choose_ahead(const Contract *c, CpuMicroShape *shape) {
+    if (c->k->kernel->prefetch == PREFETCH_NONE)
+        return;
     int64_t steps = 1;
     for (int i = 0; i < c->n_flat; i++)
         steps = mul_capped(steps, likely_length(c, c->flat[i]));

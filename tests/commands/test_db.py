@@ -54,13 +54,14 @@ def test_list(path):
     rows = {row[1]: [cell.strip() for cell in row if cell.strip()] for row in rows}
     assert [head.strip() for head in heads if head.strip()] == [
         "group", "kernel", "kind", "schedule", "extents", "target", "threads", "time", "default",
-        "gain", "date"]
+        "gain", "sure", "date", "machine"]
     assert rows["S"] == ["00000000", "S", "stream", "resident:24:512", "512 64 ~12", "x86-64-v4",
-                         "2", "0.123 ms", "0.150 ms", "+22.0%", "2026-11-24"]
+                         "2", "0.123 ms", "0.150 ms", "+22.0%", "0.99",
+                         "2026-11-24", 'Some "CPU" é @ 3 GHz']
     assert rows["C"][2:5] == [
         "contract", "task 1x64x384, block 48x256, kernel 8x48, contiguous rows, packs the second",
         "7"]
-    assert rows["T"][2:5] == ["tasks", "tasks 4", "-"] and rows["T"][-2] == "-50.0%"
+    assert rows["T"][2:5] == ["tasks", "tasks 4", "-"] and rows["T"][-4] == "-50.0%"
     assert rows["N"][2:4] == ["none", "blocks"] and rows["N"][7:9] == ["250 s", "255 s"]
 
 
@@ -418,8 +419,8 @@ def test_killed_writers_lose_nothing(path):
         thread.join()
     assert attc("db", "check", "--db", path)[1] == ""
     there = {e["name"] for e in export(path)}
+    assert whole.reported and killed.begun
     for writer in whole, killed:
-        assert whole.reported
         for numbers in writer.begun:
             some = sum(f"Y{n}" in there for n in numbers)
             assert some == Writer.EACH or (some == 0 and numbers not in writer.reported)

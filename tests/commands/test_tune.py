@@ -353,18 +353,17 @@ def test_a_picture_that_cannot_be_written(source, db, tmp_path):
 
 def test_a_database_that_cannot_be_written(source, tmp_path):
     """It is told before anything is searched for."""
-    begun = time.monotonic()
     _, err = tune(source, source / "x.db", status=1)
-    assert "x.db" in err
+    assert "x.db" in err and " tried " not in err
     _, err = tune(source, source, status=1)
-    assert "attention.attn" in err
-    assert time.monotonic() - begun < 20
+    assert "attention.attn" in err and " tried " not in err
 
 
 def test_a_budget_is_kept(source, db):
-    begun = time.monotonic()
-    tune(source, db, "--effort", "exhaustive", "--budget", "3s")
-    assert time.monotonic() - begun < (60 if SANITIZED else 20)
+    found = attc_json("tune", source, *D, "--threads", 1, "--db", db, "--effort", "exhaustive",
+                      "--budget", "3s")
+    assert found["candidates"] < max(len(space["schedules"]) for space in spaces(source))
+    assert found["seconds"] < (60 if SANITIZED else 20)
 
 
 def interrupted(source, db, *options):

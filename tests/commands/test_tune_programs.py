@@ -12,7 +12,7 @@ from schedules import entry, text_of
 from test_tune import D, MACHINE, db, entries_of, known, manifest, source, spaces  # noqa: F401
 
 BY_COST = {"kind": "program", "plan": "any", "wide": "cost", "kept": "cost", "layout": "cost",
-           "copies": "size"}
+           "copies": "size", "prefetch": "rule"}
 UNFUSED = BY_COST | {"plan": "unfused"}
 
 
@@ -93,6 +93,7 @@ CHAIN = ROOT / "tests/variants/realformer.attn"
 DECISIONS = [
     ({"plan": "unfused"}, ()), ({"wide": "again"}, ()), ({"wide": "stored"}, ()),
     ({"layout": "plain"}, ()), ({"kept": "all"}, ("--grad",)),
+    ({"prefetch": "none"}, ()), ({"prefetch": "none"}, ("--grad",)),
     ({"copies": "once"}, ()), ({"copies": "each"}, ()), ({"copies": "each"}, ("--grad",)),
     ({"plan": "unfused", "layout": "plain", "kept": "all"}, ("--grad",)),
     ({"wide": "stored", "layout": "plain", "kept": "all", "copies": "each"}, ("--grad",)),
@@ -129,7 +130,15 @@ def test_decisions_make_other_kernels():
         "--no-db")["programs"]["schedules"]]
     assert [{key: one[key] for key in one if one[key] != BY_COST[key]} for one in made] == [
         {}, {"plan": "unfused"}, {"wide": "again"}, {"wide": "stored"}, {"kept": "all"},
-        {"layout": "plain"}, {"copies": "each"}]
+        {"layout": "plain"}, {"copies": "each"}, {"prefetch": "none"}]
+
+
+def test_nothing_is_asked_for_ahead(source, tmp_path):
+    text = tmp_path / "schedules.txt"
+    text.write_text(text_of(of_program(source, BY_COST | {"prefetch": "none"})))
+    code = [attc("emit", source, *D, "--threads", 1, "--stage", "llvm", *options)[0]
+            for options in (["--no-db"], ["--schedules", text])]
+    assert "llvm.prefetch" in code[0] and "llvm.prefetch" not in code[1]
 
 
 def test_checkpoints_are_part_of_what_a_program_is(tmp_path):

@@ -27,35 +27,47 @@ static void test_choices_are_read_as_they_are_written(void **state) {
     assert_string_equal(
         schedule_to_json(arena, &(Schedule){.kind = SCHEDULE_PROGRAM, .program = two}),
         "{\"kind\": \"program\", \"plan\": \"unfused\", \"wide\": \"cost\", \"kept\": \"cost\", "
-        "\"layout\": \"plain\", \"copies\": \"size\"}");
+        "\"layout\": \"plain\", \"copies\": \"size\", \"prefetch\": \"rule\"}");
     arena_free(arena);
 }
 
-static void test_an_older_choice_copies_by_size(void **state) {
+// What later texts have besides is its first word.
+static void test_older_choices_are_read(void **state) {
     (void)state;
+    static const struct {
+        const char *text;
+        ProgramSchedule same;
+    } older[] = {
+        {"{\"kind\": \"program\", \"plan\": \"any\", \"wide\": \"again\", "
+         "\"kept\": \"cost\", \"layout\": \"plain\"}",
+         {.wide = WIDE_AGAIN, .layout = LAYOUT_PLAIN}},
+        {"{\"kind\": \"program\", \"plan\": \"any\", \"wide\": \"cost\", "
+         "\"kept\": \"all\", \"layout\": \"cost\", \"copies\": \"each\"}",
+         {.kept = KEPT_ALL, .copies = COPIES_EACH}},
+    };
     Arena *arena = arena_new();
-    Schedule read;
-    const char *why;
-    assert_true(
-        schedule_from_json(arena,
-                           "{\"kind\": \"program\", \"plan\": \"any\", \"wide\": \"again\", "
-                           "\"kept\": \"cost\", \"layout\": \"plain\"}",
-                           &read, &why));
-    ProgramSchedule same = {.wide = WIDE_AGAIN, .layout = LAYOUT_PLAIN};
-    assert_true(schedule_same_program(&read.program, &same));
+    for (size_t i = 0; i < sizeof older / sizeof *older; i++) {
+        Schedule read;
+        const char *why;
+        assert_true(schedule_from_json(arena, older[i].text, &read, &why));
+        assert_true(schedule_same_program(&read.program, &older[i].same));
+    }
     arena_free(arena);
 }
 
 static void test_what_is_no_choice_is_refused(void **state) {
     (void)state;
     static const char *const texts[][2] = {
-        {"{\"kind\": \"program\"}", "expected an object with 6 keys"},
+        {"{\"kind\": \"program\"}", "\"plan\" is missing"},
         {"{\"kind\": \"program\", \"plan\": \"any\", \"wide\": \"cost\", \"kept\": \"cost\", "
          "\"layout\": \"cost\", \"blocks\": []}",
-         "\"copies\" has to be size or once or each"},
+         "\"copies\" is missing"},
         {"{\"kind\": \"program\", \"plan\": \"any\", \"wide\": \"cost\", \"kept\": \"cost\", "
          "\"layout\": \"cost\", \"copies\": \"size\", \"blocks\": []}",
-         "expected an object with 6 keys"},
+         "\"prefetch\" is missing"},
+        {"{\"kind\": \"program\", \"plan\": \"any\", \"wide\": \"cost\", \"kept\": \"cost\", "
+         "\"layout\": \"cost\", \"copies\": \"size\", \"prefetch\": \"none\", \"blocks\": []}",
+         "expected an object with 7 keys"},
         {"{\"kind\": \"program\", \"plan\": \"stream\", \"wide\": \"cost\", \"kept\": \"cost\", "
          "\"layout\": \"cost\"}",
          "\"plan\" has to be any or unfused"},
@@ -67,7 +79,7 @@ static void test_what_is_no_choice_is_refused(void **state) {
          "\"kept\" has to be cost or all"},
         {"{\"kind\": \"program\", \"plan\": \"any\", \"wide\": \"cost\", \"kept\": \"all\", "
          "\"more\": \"plain\"}",
-         "\"layout\" has to be cost or plain"},
+         "\"layout\" is missing"},
     };
     Arena *arena = arena_new();
     for (size_t i = 0; i < sizeof texts / sizeof *texts; i++) {
@@ -147,7 +159,7 @@ static void test_a_program_is_known_by_what_it_computes(void **state) {
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_choices_are_read_as_they_are_written),
-        cmocka_unit_test(test_an_older_choice_copies_by_size),
+        cmocka_unit_test(test_older_choices_are_read),
         cmocka_unit_test(test_what_is_no_choice_is_refused),
         cmocka_unit_test(test_a_program_is_known_by_no_names),
         cmocka_unit_test(test_a_program_is_known_by_what_it_computes),

@@ -270,6 +270,50 @@ static void test_nothing_counted(void **state) {
 
 // ---- counts as text -----------------------------------------------------------------------------
 
+// Of one kernel with a schedule of its own: C = A B + 1. Databases hold this: where it changes,
+// COUNTS_VERSION has to be raised.
+static void test_what_is_counted_has_a_version(void **state) {
+    (void)state;
+    Arena *arena = arena_new();
+    Machine machine = plain;
+    machine.rows_unpacked = 8, machine.rows_packed = 12;
+    machine.l1_bytes = 32 << 10, machine.l2_bytes = 1 << 20, machine.l3_bytes = 8 << 20;
+    machine.scattered_exposed = 0.25;
+    machine.task_seconds = 1e-6, machine.launch_seconds = 2e-6;
+    Kernel *kernel = kernel_new(arena, "product");
+    TileDimId n = kernel_add_dim(kernel, "n", 512), d = kernel_add_dim(kernel, "d", 768),
+              e = kernel_add_dim(kernel, "e", 1024);
+    uint16_t a = kernel_add_argument(kernel, "A", ELEM_F32, PLACE_IN, TILE_DIMS(n, d));
+    uint16_t b = kernel_add_argument(kernel, "B", ELEM_F32, PLACE_IN, TILE_DIMS(d, e));
+    uint16_t c = kernel_add_argument(kernel, "C", ELEM_F32, PLACE_OUT, TILE_DIMS(n, e));
+    NodeList *task = &node_loop(kernel, &kernel->body, LOOP_PARALLEL, n, 64)->body;
+    NodeList *block = &node_loop(kernel, task, LOOP_SEQUENTIAL, d, 256)->body;
+    uint16_t packed = node_scratch_panel(kernel, block, "P", ELEM_F32, TILE_DIMS(d, e), e, 32);
+    Stage *copy = node_compute(kernel, block, TILE_DIMS(d, e), e);
+    copy->pad = true;
+    stage_sink(kernel, copy, SINK_SET, access_plain(kernel, packed),
+               stage_load(kernel, copy, access_plain(kernel, b)));
+    Stage *sums = node_contract(kernel, block, TILE_DIMS(e, n, d), access_plain(kernel, c),
+                                access_plain(kernel, a), access_plain(kernel, packed));
+    sums->rows = n, sums->lanes = e, sums->row_block = 8, sums->lane_block = 32;
+    Stage *last = node_compute(kernel, task, TILE_DIMS(n, e), e);
+    int32_t sum = stage_load(kernel, last, access_plain(kernel, c));
+    int32_t one = stage_const(kernel, last, 1, ELEM_F32);
+    stage_sink(kernel, last, SINK_SET, access_plain(kernel, c),
+               stage_op(kernel, last, OP_ADD, ELEM_F32, sum, one, -1));
+    kernel_verify(kernel, "the test");
+    TileCost cost = tile_cost(arena, kernel, (int64_t[]){512, 768, 1024}, &machine);
+    assert_int_equal(COUNTS_VERSION, 5);
+    assert_string_equal(
+        tune_counts_to_text(arena, &cost),
+        "{\"waited\": 1, \"outside\": [0, 3.2e-07], \"cycles\": 0, \"stages\": ["
+        "[627048, 1.69869e+07, 5.75234e+07, 987136, 1.69869e+06, 4.88949e+07, 839066], "
+        "[1.29495e+07, 1.38438e+08, 2.71622e+07, 1.85139e+06, 3.21759e+07, 2.09691e+07, "
+        "1.79241e+06], "
+        "[52344, 340787, 3.85352e+06, 0, 34078.7, 3.27549e+06, 0]]}");
+    arena_free(arena);
+}
+
 static void test_counts_as_text(void **state) {
     (void)state;
     Arena *arena = arena_new();
@@ -459,6 +503,7 @@ int main(void) {
         cmocka_unit_test(test_too_few),
         cmocka_unit_test(test_equal_measurements),
         cmocka_unit_test(test_nothing_counted),
+        cmocka_unit_test(test_what_is_counted_has_a_version),
         cmocka_unit_test(test_counts_as_text),
         cmocka_unit_test_setup_teardown(test_measurements_are_kept, open_fixture, close_fixture),
         cmocka_unit_test_setup_teardown(test_the_newest_of_a_key_stay, open_fixture, close_fixture),

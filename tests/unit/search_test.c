@@ -52,7 +52,7 @@ static double time_of(const World *w, uint32_t site, const Schedule *schedule, u
         blocks += 0.01 * (schedule->blocks.at[i].rows % 3);
     if (site + 1 != w->spaces.at.count || !w->fastest)
         return noise;
-    return (1 + 0.1 * tune_distance(schedule, w->fastest) + blocks) * noise;
+    return (1 + 0.1 * schedule_distance(schedule, w->fastest) + blocks) * noise;
 }
 
 // The whole search. Returns how many trials were measured; *trace: a number for all of them.
@@ -237,10 +237,10 @@ static void test_each_number_is_a_step_of_a_distance(void **state) {
     others[other++].contract.axes.contiguous_rows = true;
     assert_int_equal(other, N_OTHERS);
     for (int i = 0; i < N_OTHERS; i++) {
-        assert_true(tune_distance(&one, &others[i]) == 1);
+        assert_true(schedule_distance(&one, &others[i]) == 1);
         assert_false(schedule_same(&one, &others[i]));
     }
-    assert_true(tune_distance(&one, &one) == 0);
+    assert_true(schedule_distance(&one, &one) == 0);
 }
 
 // ---- the search ---------------------------------------------------------------------------------
@@ -282,7 +282,7 @@ static void test_all_are_tried_with_all_effort(void **state) {
     uint32_t winner = tune_search_winner(search, w.spaces.at.count - 1);
     const Schedule *found =
         &tune_search_site(search, w.spaces.at.count - 1)->trials.at[winner].schedule;
-    assert_true(tune_distance(found, w.fastest) == 0);
+    assert_true(schedule_distance(found, w.fastest) == 0);
     session_free(w.session);
 }
 
@@ -321,8 +321,8 @@ static void test_moves_come_near(void **state) {
         uint64_t trace = 0;
         search_all(&w, search, &trace, UINT32_MAX);
         const TuneSite *site = tune_search_site(search, w.spaces.at.count - 1);
-        before += tune_distance(&all->at[0], w.fastest);
-        after += tune_distance(&site->trials.at[site->best].schedule, w.fastest);
+        before += schedule_distance(&all->at[0], w.fastest);
+        after += schedule_distance(&site->trials.at[site->best].schedule, w.fastest);
     }
     assert_true(after < 0.25 * before);
     session_free(w.session);

@@ -63,13 +63,9 @@ static Graph *fuse_copy_graph(const Graph *graph, Arena *arena) {
 
 // ---- clusters ----------------------------------------------------------------------------------
 
-static const char *const plan_names[N_PLANS] = {
+const char *const plan_names[N_PLANS] = {
     [PLAN_ANY] = "any",       [PLAN_UNFUSED] = "unfused",   [PLAN_RESIDENT] = "resident",
     [PLAN_STREAM] = "stream", [PLAN_TWO_PASS] = "two-pass", [PLAN_SPILL] = "spill"};
-
-const char *plan_name(PlanKind plan) {
-    return plan_names[plan];
-}
 
 PlanKind plan_find(const char *name) {
     PlanKind plan = PLAN_ANY;

@@ -129,6 +129,7 @@ typedef struct {
     double lanes;            // cycles of a step, at least, beside those of its rows
     double kept;             // rows of a that L1 keeps
     bool b_splits, c_splits; // vectors lie in two lines
+    bool asks;               // for what is read later
     double a_widening;       // instructions per element of a and vector of b,
     double b_widening;       // both of halves
 } Calls;
@@ -143,8 +144,8 @@ static double splits_of(double sums, double most) {
 
 static double call_cycles(const Calls *calls, double rows, double vectors) {
     double sums = rows * vectors;
-    double loads =
-        rows * calls->splat + vectors * (calls->b_splits ? 2 : 1) + (rows > 1 ? ASKED : 0);
+    double loads = rows * calls->splat + vectors * (calls->b_splits ? 2 : 1) +
+                   (calls->asks && rows > 1 ? ASKED : 0);
     double widening = rows * calls->a_widening + vectors * calls->b_widening;
     double step = fmax(fmax(sums + widening, loads) / 2, LATENCY / splits_of(sums, calls->splits));
     step = fmax(step, rows * calls->splat / 2 + calls->lanes) + STEP;
@@ -257,6 +258,7 @@ double cost_contract_cycles(const Walk *w, const Stage *stage) {
                    .kept = cost_kept_along(w, &stage->a, stage->rows),
                    .b_splits = splits_lines(w, &stage->b),
                    .c_splits = splits_lines(w, &stage->c),
+                   .asks = w->kernel->prefetch != PREFETCH_NONE,
                    .a_widening = widening(w, &stage->a, false),
                    .b_widening = widening(w, &stage->b, true)};
     for (int i = 0; i < stage->n_dims; i++) {

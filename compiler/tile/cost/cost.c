@@ -183,7 +183,7 @@ static void walk_pieces(Walk *w, const Node *node, double count, double turns, d
     w->times = times;
 }
 
-// A loop is walked once for full tasks and once for the last one.
+// What a turn of an ordered loop takes, by the loop's number.
 static void add_turn(Walk *w, const Node *node, double seconds) {
     int i = 0;
     while (i < ORDERED_MAX - 1 && w->ordered[i] && w->ordered[i] != node)
@@ -192,6 +192,7 @@ static void add_turn(Walk *w, const Node *node, double seconds) {
     w->turns[i] += seconds;
 }
 
+// Once for whole pieces and once for the last one.
 static void walk_loop(Walk *w, const Node *node) {
     double before = w->seconds, low = w->low[node->dim], length = w->length[node->dim],
            step = (double)node->step;

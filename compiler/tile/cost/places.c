@@ -6,7 +6,6 @@
 
 #include "tile/cost/cost.h"
 
-static const double LINE = 64, PAGE = 4096;
 // Of lanes that are read from rows pages apart each row takes as long as BETWEEN bytes more, unless
 // it is long enough to be followed: 1 row times 768 x 3072 in blocks of 16 to 64 lanes.
 static const double FOLLOWED = 256, BETWEEN = 110;
@@ -15,7 +14,7 @@ static const double FOLLOWED = 256, BETWEEN = 110;
 // optimization). Measured on an Intel Xeon (6.167.1, which waits for 0.4): all schedules of 12
 // products and 4 gradients of weights, least squares.
 static const double BETWEEN_SCATTERED = 200, SCATTERED_STRIDE = 1024, FOLLOWED_STRIDE = 2048;
-// Ways of L1 and L2, and the sets that they have at most.
+// Ways of L1 and L2, and the sets that they have at most, on most x86 machines of today.
 enum { L1_WAYS = 8, L1_SETS = 64, L2_WAYS = 16, L2_SETS = 2048 };
 
 // ---- runs ----
@@ -96,19 +95,19 @@ double cost_touched_bytes(const Walk *w, const Stage *stage, const Access *acces
         return bytes;
     int slot = 0;
     double stride = run_stride_along(w, stage, access, run, length, &slot);
-    if (stride > 0 && stride < LINE) {
+    if (stride > 0 && stride < MACHINE_LINE) {
         double near = positions(w, stage, access, slot, length);
-        return bytes / (run * near) * (stride * (near - 1) + run + LINE - elem);
+        return bytes / (run * near) * (stride * (near - 1) + run + MACHINE_LINE - elem);
     }
-    bool aligned = fmod(stride, LINE) == 0;
-    return bytes / run * (aligned ? fmax(run, LINE) : run + LINE - elem);
+    bool aligned = fmod(stride, MACHINE_LINE) == 0;
+    return bytes / run * (aligned ? fmax(run, MACHINE_LINE) : run + MACHINE_LINE - elem);
 }
 
 // ---- sets of a cache ----
 
 static double sets_of(int64_t bytes, double ways, double most) {
     double sets = 1;
-    while (sets * 2 <= most && sets * 2 * ways * LINE <= (double)bytes)
+    while (sets * 2 <= most && sets * 2 * ways * MACHINE_LINE <= (double)bytes)
         sets *= 2;
     return sets;
 }
@@ -129,13 +128,13 @@ double cost_usable_part(const Walk *w, const Stage *stage, const Access *access,
     double sets = of_l2 ? sets_of(machine->l2_bytes, L2_WAYS, L2_SETS)
                         : sets_of(machine->l1_bytes, L1_WAYS, L1_SETS);
     double run = run_bytes(w, stage, access, length);
-    double met = sets_met(run_stride(w, stage, access, run, length) / LINE, sets);
-    return fmin(met * fmax(run / LINE, 1), sets) / sets;
+    double met = sets_met(run_stride(w, stage, access, run, length) / MACHINE_LINE, sets);
+    return fmin(met * fmax(run / MACHINE_LINE, 1), sets) / sets;
 }
 
 double cost_kept_along(const Walk *w, const Access *access, TileDimId dim) {
     const TileBuffer *buffer = &w->kernel->buffers.at[access->buffer];
-    double lines = (double)elem_bytes(buffer->elem) / LINE;
+    double lines = (double)elem_bytes(buffer->elem) / MACHINE_LINE;
     int slot = access->rank;
     while (--slot >= 0 && access->index[slot].dim != dim)
         lines *= (double)w->extents[buffer->dims[slot]];
@@ -143,7 +142,7 @@ double cost_kept_along(const Walk *w, const Access *access, TileDimId dim) {
         return INFINITY;
     double bytes = (double)w->machine->l1_bytes,
            sets = sets_of(w->machine->l1_bytes, L1_WAYS, L1_SETS);
-    return bytes / LINE / sets * sets_met(lines, sets);
+    return bytes / MACHINE_LINE / sets * sets_met(lines, sets);
 }
 
 // ---- pages ----
@@ -151,9 +150,10 @@ double cost_kept_along(const Walk *w, const Access *access, TileDimId dim) {
 double cost_pages(const Walk *w, const Stage *stage, const Access *access) {
     double run = run_bytes(w, stage, access, w->length);
     double stride = run_stride(w, stage, access, run, w->length);
-    double runs = cost_touched_bytes(w, stage, access, w->length) / fmax(run, LINE);
-    return cost_has_lines(&w->kernel->buffers.at[access->buffer]) ? runs * fmin(stride / PAGE, 1)
-                                                                  : 0;
+    double runs = cost_touched_bytes(w, stage, access, w->length) / fmax(run, MACHINE_LINE);
+    return cost_has_lines(&w->kernel->buffers.at[access->buffer])
+               ? runs * fmin(stride / MACHINE_PAGE, 1)
+               : 0;
 }
 
 bool cost_lanes_apart(const Walk *w, const Stage *stage) {
@@ -161,8 +161,8 @@ bool cost_lanes_apart(const Walk *w, const Stage *stage) {
     const TileBuffer *buffer = &w->kernel->buffers.at[b->buffer];
     double elem = (double)elem_bytes(buffer->elem);
     return cost_has_lines(buffer) && b->rank && b->index[b->rank - 1].dim == stage->lanes &&
-           stage->lane_block * elem < 2 * LINE &&
-           (double)w->extents[buffer->dims[b->rank - 1]] * elem >= PAGE;
+           stage->lane_block * elem < 2 * MACHINE_LINE &&
+           (double)w->extents[buffer->dims[b->rank - 1]] * elem >= MACHINE_PAGE;
 }
 
 bool cost_lanes_scattered(const Walk *w, const Stage *stage) {
@@ -218,7 +218,7 @@ double cost_far_part(const Walk *w, const Stage *stage, const Access *access) {
     double stride = short_runs_apart(w, stage, access, length, run), between = 0;
     if (stride >= SCATTERED_STRIDE)
         between = BETWEEN_SCATTERED * w->machine->scattered_exposed;
-    if (stride >= PAGE && contract && access == &stage->b)
+    if (stride >= MACHINE_PAGE && contract && access == &stage->b)
         between = fmax(between, BETWEEN);
-    return 1 + between / fmax(run, LINE);
+    return 1 + between / fmax(run, MACHINE_LINE);
 }

@@ -6,9 +6,10 @@
 //       compute S = exp(S)     S was touched by the sibling: what both touch lies between
 //
 // Going outward from a stage, an access finds its data touched by an earlier sibling, or by the
-// turn before of a loop whose dim it lacks; what lies between is the distance, and the smallest
-// cache that holds that much is where the data still is. What is left at the end is touched for the
-// first time. The loops inside a stage (blocks of a contraction, points) are frames like others.
+// turn before of a loop whose dim it lacks; what lies between is the distance, and each cache still
+// has as much of the data as it holds of that much (FITS, SPILLS). What is left at the end is
+// touched for the first time. The loops inside a stage (blocks of a contraction, points) are frames
+// like others.
 //
 // Data that every turn brings anew (rows of a matrix that is read once) goes through a cache
 // without pushing out much of what is used again and again, as caches are made today: it counts an
@@ -21,7 +22,6 @@
 
 #include "tile/cost/cost.h"
 
-static const double LINE = 64;
 static const double PAGES_KNOWN = 64;  // entries of the first translation buffer
 static const double PAGE_CYCLES = 0.1; // to look up another page, as far as one waits
 static const double PASSING = 0.125;   // of the bytes that go through
@@ -328,7 +328,7 @@ static double new_part(const Walk *w, const Stage *stage, const Access *access, 
         access->index[access->rank - 1].dim != frame->dim)
         return 1;
     double run = frame->piece * (double)elem_bytes(buffer->elem); // parts of one line
-    return run < LINE ? fmax(run / LINE, once) : 1;
+    return run < MACHINE_LINE ? fmax(run / MACHINE_LINE, once) : 1;
 }
 
 // Of what lies around.
@@ -476,8 +476,8 @@ static double row_blocks(const Walk *w, const Stage *stage) {
 // row block has the time of one call for all of the next panel, which is too short.
 static bool lanes_asked(const Walk *w, const Stage *stage) {
     const TileBuffer *buffer = &w->kernel->buffers.at[stage->b.buffer];
-    if (!stage_has_microkernel(stage) || buffer->place == PLACE_SCRATCH ||
-        access_panel_dim(w->kernel, &stage->b) != stage->lanes)
+    if (w->kernel->prefetch == PREFETCH_NONE || !stage_has_microkernel(stage) ||
+        buffer->place == PLACE_SCRATCH || access_panel_dim(w->kernel, &stage->b) != stage->lanes)
         return false;
     double steps = 1, blocks = row_blocks(w, stage);
     uint64_t flat = cost_flat_dims(w, stage);

@@ -17,7 +17,7 @@
 // Bytes of scratch that the tasks of all threads may have together, what a task may have in any
 // case, and what it may have at most: what is larger streams. A schedule of FAR_LESS than the
 // fastest wants is preferred to that, if FAR_LESS of it is still MUCH and times differ by no more
-// than ABOUT, which is what predictions are good for.
+// than ABOUT, which is what predictions are good for. Chosen.
 enum {
     SCRATCH_OF_ALL = 128 << 20,
     SCRATCH_OF_TASK = 8 << 20,

@@ -141,7 +141,7 @@ static void tell_misfit(const Lowerer *p) {
     const Value *output = misfit->group->outputs.at[0];
     Diag *diag =
         diag_error(graph->session->diags, output->origin, "plan %s does not fit %s%s%s: %s",
-                   plan_name(p->request->wish.forced.plan), output->hint ? "'" : "",
+                   plan_names[p->request->wish.forced.plan], output->hint ? "'" : "",
                    output->hint ? output->hint : "this", output->hint ? "'" : "", misfit->why);
     diag_hint(diag, "the sums of gradients count too; without --plan the cheapest one that fits is "
                     "taken");

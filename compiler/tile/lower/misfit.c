@@ -57,6 +57,6 @@ PlanMisfit lower_misfit(const Lowering *lower, PlanKind plan) {
                                 arena_printf(arena, "nothing is needed again after a pass over %s",
                                              streamed_name(lower))};
     default:
-        ice("misfit: plan %s can do every group", plan_name(plan));
+        ice("misfit: plan %s can do every group", plan_names[plan]);
     }
 }

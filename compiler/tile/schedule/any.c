@@ -14,35 +14,6 @@ ScheduleList schedule_enumerate(Arena *arena, const ScheduleShape *shape, const 
     return list;
 }
 
-bool schedule_same_numbers(const Schedule *a, const Schedule *b) {
-    const ContractSchedule *x = &a->contract, *y = &b->contract;
-    if (a->kind != b->kind)
-        return false;
-    switch (a->kind) {
-    case SCHEDULE_TASKS:
-        return a->tasks.tasks == b->tasks.tasks && a->tasks.step_points == b->tasks.step_points;
-    case SCHEDULE_CONTRACT:
-        return x->axes.transposed == y->axes.transposed &&
-               x->axes.contiguous_rows == y->axes.contiguous_rows &&
-               x->task_batch == y->task_batch && x->task_rows == y->task_rows &&
-               x->task_lanes == y->task_lanes && x->block_k == y->block_k &&
-               x->block_rows == y->block_rows && x->row_block == y->row_block &&
-               x->lane_block == y->lane_block && x->pack_a == y->pack_a && x->pack_b == y->pack_b;
-    case SCHEDULE_STREAM:
-        return a->stream.plan == b->stream.plan && a->stream.rows == b->stream.rows &&
-               a->stream.piece == b->stream.piece;
-    case SCHEDULE_PROGRAM:
-        return schedule_same_program(&a->program, &b->program);
-    case SCHEDULE_NONE:
-        break;
-    }
-    return true;
-}
-
-bool schedule_same_blocks(const StageBlocks *a, const StageBlocks *b) {
-    return a->rows == b->rows && a->cols == b->cols && a->lanes == b->lanes && a->sum == b->sum;
-}
-
 bool schedule_same(const Schedule *a, const Schedule *b) {
     if (!schedule_same_numbers(a, b) || a->blocks.count != b->blocks.count)
         return false;

@@ -169,7 +169,7 @@ static void set_tasks(ContractModel *x, int outer, int main_dim, int64_t piece, 
 }
 
 int64_t schedule_batches_at_once(const ContractShape *shape, ContractLast last) {
-    int64_t line = 64 / (int64_t)shape->elem_bytes;
+    int64_t line = MACHINE_LINE / (int64_t)shape->elem_bytes;
     return last == LAST_BATCH ? clamp(shape->last_batch, 1, line) : 1;
 }
 

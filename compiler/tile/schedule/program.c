@@ -23,16 +23,12 @@ ScheduleList schedule_enumerate_programs(Arena *arena) {
         {.layout = LAYOUT_PLAIN},
         {.copies = COPIES_ONCE},
         {.copies = COPIES_EACH},
+        {.prefetch = PREFETCH_NONE},
     };
     ScheduleList list = {0};
     for (size_t i = 0; i < sizeof choices / sizeof *choices; i++)
         vec_push(arena, &list, (Schedule){.kind = SCHEDULE_PROGRAM, .program = choices[i]});
     return list;
-}
-
-bool schedule_same_program(const ProgramSchedule *a, const ProgramSchedule *b) {
-    return a->plan == b->plan && a->wide == b->wide && a->kept == b->kept &&
-           a->layout == b->layout && a->copies == b->copies;
 }
 
 // ---- what it is for -----------------------------------------------------------------------------

@@ -23,6 +23,22 @@ void schedule_enumerate_contract(Arena *arena, const ContractShapes *shapes, con
 void schedule_enumerate_stream(Arena *arena, const StreamSchedule *wanted, const StreamShape *shape,
                                ScheduleList *into);
 
+// ---- fields.c: the numbers and words of schedules ----
+typedef struct {
+    const char *name;
+    size_t offset, size; // in the record
+    int64_t least, most;
+    const char *const *words; // by value; NULL: it is a number
+} ScheduleField;
+typedef struct {
+    const ScheduleField *at;
+    int count;
+} ScheduleFields;
+ScheduleFields schedule_fields(ScheduleKind kind); // of Schedule
+ScheduleFields schedule_block_fields(void);        // of StageBlocks
+int64_t schedule_field(const void *record, const ScheduleField *field);
+void schedule_field_set(void *record, const ScheduleField *field, int64_t value);
+
 // ---- contract_model.c ----
 // Lanes that a task keeps when it is widened along a crossing dim: fewer make short packing loops.
 enum { CROSSING_LANES = 64 };

@@ -3,7 +3,8 @@
 //
 // More rows read what is streamed past (K and V) less often, and want more cache for the wide
 // values; pieces bound what these want. Row counts are multiples of what microkernels like: 8 and
-// 12. Nothing depends on the number of threads, so results do not either.
+// 12; the others, and pieces, are about a factor of two apart. Nothing depends on the number of
+// threads, so results do not either.
 #include "tile/tile.h"
 
 static const int64_t row_counts[] = {1, 2, 4, 8, 12, 24, 36, 48, 72, 96, 144, 192};

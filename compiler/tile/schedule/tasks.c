@@ -3,7 +3,7 @@
 // pieces.
 #include "tile/schedule/schedule.h"
 
-static const double task_seconds = 40e-6; // worth handing to a thread
+static const double task_seconds = 40e-6; // worth handing to a thread: chosen
 
 // Points that a step of a recurrence works on at least, so that what a step costs beside them does
 // not count: chosen.
