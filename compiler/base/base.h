@@ -177,6 +177,7 @@ Diag *diag_remark(Diags *diags, Span at, const char *format, ...)
 Diag *diag_note(Diag *diag, Span at, const char *format, ...) __attribute__((format(printf, 3, 4)));
 Diag *diag_hint(Diag *diag, const char *format, ...) __attribute__((format(printf, 2, 3)));
 uint32_t diags_errors(const Diags *diags);
+const char *diags_first_error(const Diags *diags); // its message; NULL: there is none
 // -Wname, -Wno-name, -Werror, -w as on the command line, without the "-W". false: no such warning.
 bool diags_warning_option(Diags *diags, const char *option);
 void diags_print(const Diags *diags, FILE *out, DiagFormat format, bool colour);

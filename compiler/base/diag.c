@@ -132,6 +132,13 @@ uint32_t diags_errors(const Diags *diags) {
     return diags->n_errors;
 }
 
+const char *diags_first_error(const Diags *diags) {
+    for (uint32_t i = 0; i < diags->list.count; i++)
+        if (diags->list.at[i]->severity == DIAG_ERROR)
+            return diags->list.at[i]->message;
+    return NULL;
+}
+
 bool diags_warning_option(Diags *diags, const char *option) {
     if (!strcmp(option, "w") || !strcmp(option, "-w")) {
         diags->no_warnings = true;

@@ -140,6 +140,8 @@ static void read_database(Options *options) {
     bool fine =
         db && tune_db_list_rates(db, arena, &options->rates, &why) &&
         (options->kind == COMMAND_TUNE || tune_db_list(db, arena, &entries, &left_out, &why));
+    if (!fine)
+        options->rates.count = 0; // fitted rates alone would predict others than either
     if (!fine && why)
         tell(options, path, arena_printf(arena, "%s; all schedules are predicted", why));
     if (left_out.damaged)

@@ -106,7 +106,9 @@ static bool is_fine(TuneDb *db, const TuneEntry *entry, const char **why) {
 static bool is_beaten(TuneDb *db, const TuneEntry *entry, bool *beaten, const char **why) {
     Arena *scratch = arena_new();
     TuneEntry other;
-    bool found, ok = tune_db_find(db, scratch, &entry->key, &other, &found, why);
+    const char *damage = NULL;
+    bool found, ok = tune_db_find(db, scratch, &entry->key, &other, &found, &damage);
+    *why = ok ? *why : damage;
     *beaten = ok && found && other.seconds <= entry->seconds;
     arena_free(scratch);
     return ok;

@@ -1,13 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 // Entries as text, to be kept beside a model under version control and to go to other machines:
 //
-//     {"attc_schedules": 1, "schedule_version": 1}
+//     {"attc_schedules": 1, "schedule_version": 2}
 //     {"group": "00d1..", "extents": "512 64", "target": "x86-64-v4", "machine": "..", ..}
 //
 // One entry a line, keys of objects in one order, entries by key, numbers as short as they can be:
 // equal entries are equal texts, and an entry that changes is one line of a diff. The reader takes
-// entries in any order, as they are after lines were merged by hand, and nothing else that the
-// writer would not write.
+// entries in any order, as they are after lines were merged by hand, and schedules that lack what
+// they had not when they were written (tile/schedule/json.c), and nothing else that the writer
+// would not write.
 #include "tune/tune.h"
 
 #include <jansson.h>

@@ -129,11 +129,15 @@ def main():
     parser.add_argument("--rounds", type=int, default=5)
     parser.add_argument("--out", help="a CSV file")
     options = parser.parse_args()
+    entries = choose(options.cases)
+    if not entries:
+        names = ", ".join(entry.name for entry in every_entry())
+        parser.error(f"no case is called {','.join(options.cases)}: there are {names}")
     print(f"{'case':22} {'default':>13} {'tried':>6} {'search':>9} {'by search':>10} {'speed':>9} "
           f"{'against best':>9} {'ranks':>4} {'least':>6}")
     rows = []
     with tempfile.TemporaryDirectory() as folder:
-        for entry in choose(options.cases):
+        for entry in entries:
             rows.append(measure(options, entry, folder))
             print(line(rows[-1]), flush=True)
     print(f"geometric mean of the speed {geometric_mean([row['speed'] for row in rows]):.3f}x, the "

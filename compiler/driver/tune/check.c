@@ -9,6 +9,7 @@
 
 #include "driver/tune/tuning.h"
 
+// Chosen: what the oracle may take, and extents between which it computes what is checked.
 static const double ORACLE_SECONDS = 3;
 enum { SMALL_MOST = 48, SMALL_LEAST = 6 };
 

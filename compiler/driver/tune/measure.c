@@ -4,16 +4,19 @@
 // A candidate and the reference, which has the default schedules, run in turns, and what counts is
 // the ratio of two runs next to each other: what slows the machine down for a while slows both. A
 // kernel of each site is tried at one time, so a run decides on all of them. Candidates that are
-// far slower get two pairs of runs, the last ones of a search many, as far as there is time, and
-// between rounds a loop on registers tells whether the machine is itself: where it is much slower
-// than usual, a round is measured again. At the end all winners together run in turns with the
-// default: what does not hold up there is none.
+// far slower get two pairs of runs, the last ones of a search many, as far as there is time and
+// more where nobody can tell, and between rounds a loop on registers tells whether the machine is
+// itself: where it is much slower than usual, a round is measured again. At the end all winners
+// together run in turns with the default: what does not hold up there is none.
 #include <math.h>
+#include <string.h>
 
 #include "driver/tune/tuning.h"
 #include "train/peak.h"
 
-enum { PAIRS_MAX = 41, PAIRS_LEAST = 3, PAIRS_HOPELESS = 2, AGAIN_MAX = 2 };
+// All of these are chosen: a round of the search is to take little more than compiling the next
+// candidate does, which is 0.1 to 0.3 s, and a last one is to be sure of 1% on a busy machine.
+enum { PAIRS_LEAST = 3, AGAIN_MAX = 2 };
 enum { PAIRS_FINAL = 15 }; // what is usual in the last rounds
 static const double SECONDS_OF_ROUND = 0.1, SECONDS_OF_FINAL = 0.5; // for short programs
 static const double HOPELESS = 1.2;                                 // times of the best so far
@@ -60,7 +63,7 @@ typedef struct {
 } Contest;
 
 static void note_pair(Contest *c, uint32_t site) {
-    uint32_t at = site * PAIRS_MAX + c->pairs;
+    uint32_t at = site * ATT_PAIRS_MOST + c->pairs;
     c->seconds[at] = c->ours[site];
     c->of_default[at] = c->theirs[site];
     c->ratios[at] = c->theirs[site] > 0 ? c->ours[site] / c->theirs[site] : NAN;
@@ -87,7 +90,7 @@ static bool is_hopeless(const Contest *c) {
         const TuneSite *site = tune_search_site(c->tuner->search, i);
         double best = site->trials.at[site->best].ratio;
         for (uint32_t p = 0; p < c->pairs && c->round->trials[i] != TUNE_NO_TRIAL; p++)
-            if (c->ratios[i * PAIRS_MAX + p] < HOPELESS * best)
+            if (c->ratios[i * ATT_PAIRS_MOST + p] < HOPELESS * best)
                 return false;
     }
     return !c->round->final;
@@ -98,30 +101,61 @@ static double seconds_left(const Tuner *tuner) {
     return budget ? fmax(budget - tuner_seconds(tuner), 0) : INFINITY;
 }
 
-static uint32_t pairs_wanted(const Contest *c, double seconds_of_pair) {
-    if (!c->round->final)
-        return (uint32_t)clamp((int64_t)(SECONDS_OF_ROUND / seconds_of_pair), PAIRS_LEAST,
-                               PAIRS_MAX);
+// Usual and most pairs of a round.
+typedef struct {
+    uint32_t usual, most;
+} PairsWanted;
+
+static PairsWanted pairs_wanted(const Contest *c, double seconds_of_pair) {
+    if (!c->round->final) {
+        int64_t pairs =
+            clamp((int64_t)(SECONDS_OF_ROUND / seconds_of_pair), PAIRS_LEAST, ATT_PAIRS_MOST);
+        return (PairsWanted){(uint32_t)pairs, (uint32_t)pairs};
+    }
     uint32_t last = tune_search_last(c->tuner->search), rounds = last + 1; // and all winners
-    double most = fmin(seconds_left(c->tuner) / rounds / seconds_of_pair, PAIRS_MAX);
-    double wanted = fmax(SECONDS_OF_FINAL / seconds_of_pair, PAIRS_FINAL);
-    return (uint32_t)fmax(fmin(wanted, most), (double)att_values_wanted(last));
+    double least = (double)att_values_wanted(last);
+    double most = fmin(seconds_left(c->tuner) / rounds / seconds_of_pair, ATT_PAIRS_MOST);
+    double usual = fmax(SECONDS_OF_FINAL / seconds_of_pair, PAIRS_FINAL);
+    return (PairsWanted){(uint32_t)fmax(fmin(usual, most), least), (uint32_t)fmax(most, least)};
 }
 
+// Does a trial of the last rounds look faster than the default, without being surely so?
+static bool is_open(const Contest *c) {
+    double sure = att_confidence_wanted(tune_search_last(c->tuner->search));
+    double ratios[ATT_PAIRS_MOST];
+    for (uint32_t i = 0; i < c->tuner->spaces.at.count && c->round->final; i++) {
+        const double *all = c->ratios + i * ATT_PAIRS_MOST;
+        if (c->round->trials[i] == TUNE_NO_TRIAL ||
+            att_confidence(all, c->pairs, ATT_WORTH) >= sure)
+            continue;
+        memcpy(ratios, all, c->pairs * sizeof *ratios);
+        if (att_quantile(ratios, c->pairs, 0.5) <= ATT_WORTH)
+            return true;
+    }
+    return false;
+}
+
+// What is still open after the usual number of pairs has as many again, up to the most, and no look
+// in between: to end when it happens to look sure would make chance win more often.
 static bool run_contest(Contest *c) {
+    PairsWanted wanted = {1, 1};
     c->pairs = 0;
     if (!candidate_run(c->tuner, c->candidate, c->ours)) // pages and caches are as later
         return false;
-    for (uint32_t wanted = 1; c->pairs < wanted;) {
+    for (uint32_t until = 1; c->pairs < until;) {
         if (c->round->final ? tuner_is_ended(c->tuner) : att_signals_came(&c->tuner->held))
             break;
         double start = pipeline_seconds();
         if (!run_pair(c))
             return false;
-        if (c->pairs == 1)
+        if (c->pairs == 1) {
             wanted = pairs_wanted(c, pipeline_seconds() - start);
-        if (c->pairs == PAIRS_HOPELESS && is_hopeless(c))
+            until = wanted.usual;
+        }
+        if (c->pairs == ATT_PAIRS_HOPELESS && is_hopeless(c))
             break;
+        if (c->pairs == until && until == wanted.usual && is_open(c))
+            until = wanted.most;
     }
     return true;
 }
@@ -157,9 +191,9 @@ static Contest contest_open(Tuner *tuner, const Candidate *candidate, const Tune
                             Arena *arena) {
     uint32_t n = tuner->spaces.at.count;
     Contest c = {.tuner = tuner, .candidate = candidate, .round = round};
-    c.ratios = arena_array(arena, double, n *PAIRS_MAX + 1);
-    c.seconds = arena_array(arena, double, n *PAIRS_MAX + 1);
-    c.of_default = arena_array(arena, double, n *PAIRS_MAX + 1);
+    c.ratios = arena_array(arena, double, n *ATT_PAIRS_MOST + 1);
+    c.seconds = arena_array(arena, double, n *ATT_PAIRS_MOST + 1);
+    c.of_default = arena_array(arena, double, n *ATT_PAIRS_MOST + 1);
     c.ours = arena_array(arena, double, n + 1);
     c.theirs = arena_array(arena, double, n + 1);
     return c;
@@ -168,11 +202,14 @@ static Contest contest_open(Tuner *tuner, const Candidate *candidate, const Tune
 void tuner_measure(Tuner *tuner, const Candidate *candidate, const TuneRound *round) {
     Arena *arena = arena_new();
     Contest c = contest_open(tuner, candidate, round, arena);
-    if (candidate->made && !run_steadily(&c))
+    if (candidate->made && !run_steadily(&c)) {
         c.pairs = 0;
+        tuner->failed++;
+    }
     for (uint32_t i = 0; i < tuner->spaces.at.count; i++)
         if (round->trials[i] != TUNE_NO_TRIAL)
-            tune_search_note(tuner->search, i, round->trials[i], c.ratios + i * PAIRS_MAX, c.pairs);
+            tune_search_note(tuner->search, i, round->trials[i], c.ratios + i * ATT_PAIRS_MOST,
+                             c.pairs);
     tuner->tried += c.pairs > 0;
     note_point(tuner);
     arena_free(arena);
@@ -181,12 +218,12 @@ void tuner_measure(Tuner *tuner, const Candidate *candidate, const TuneRound *ro
 // ---- all winners together -----------------------------------------------------------------------
 
 static double speed_of(const Contest *c, Arena *arena) {
-    double *speeds = arena_array(arena, double, PAIRS_MAX);
+    double *speeds = arena_array(arena, double, ATT_PAIRS_MOST);
     for (uint32_t p = 0; p < c->pairs; p++) {
         double ours = 0, theirs = 0;
         for (uint32_t i = 0; i < c->tuner->spaces.at.count; i++) {
-            ours += c->seconds[i * PAIRS_MAX + p];
-            theirs += c->of_default[i * PAIRS_MAX + p];
+            ours += c->seconds[i * ATT_PAIRS_MOST + p];
+            theirs += c->of_default[i * ATT_PAIRS_MOST + p];
         }
         speeds[p] = theirs / ours;
     }
@@ -202,8 +239,9 @@ static bool take_times(const Contest *c) {
         double launches = fmax(c->tuner->launches[i], 1);
         if (result->winner == TUNE_DEFAULT)
             continue;
-        result->of_default = tune_median(c->of_default + i * PAIRS_MAX, c->pairs) / launches;
-        result->seconds = result->of_default * tune_median(c->ratios + i * PAIRS_MAX, c->pairs);
+        result->of_default = tune_median(c->of_default + i * ATT_PAIRS_MOST, c->pairs) / launches;
+        result->seconds =
+            result->of_default * tune_median(c->ratios + i * ATT_PAIRS_MOST, c->pairs);
         if (tune_is_worth(result->seconds, result->of_default))
             continue;
         result->refuted = result->winner;

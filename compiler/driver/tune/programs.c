@@ -7,10 +7,11 @@
 // that stores its weights often is, is left after two pairs of runs.
 #include "driver/tune/tuning.h"
 
-static const double BUDGET_OF_PROGRAMS = 0.25;
+static const double BUDGET_OF_PROGRAMS = 0.25; // chosen: kernels gain more, mostly
 
 // ---- what is known -----------------------------------------------------------------------------
 
+// NULL: there is none, or none that can be read, which tuner_open_db tells of.
 static TuneDb *open_known(const Tuner *tuner) {
     const char *path = database_path(tuner->options), *why = NULL;
     return path ? tune_db_open(tuner->options->session->arena, path, TUNE_DB_READ, &why) : NULL;
@@ -23,12 +24,13 @@ static const Schedule *find_known(const Tuner *tuner, TuneDb *db, const Call *ca
     Schedule *known = arena_new_of(arena, Schedule);
     TuneEntry entry;
     const char *why = NULL;
-    bool found = false;
-    return db && tune_db_find(db, arena, &key, &entry, &found, &why) && found &&
-                   schedule_from_json(arena, entry.schedule, known, &why) &&
-                   pipeline_may_choose(&call->passes, known)
-               ? known
-               : NULL;
+    bool there = false;
+    bool found = db && tune_db_find(db, arena, &key, &entry, &there, &why) && there &&
+                 schedule_from_json(arena, entry.schedule, known, &why);
+    if (why)
+        diag_remark(tuner->options->session->diags, (Span){0}, "%s %s",
+                    database_path(tuner->options), why);
+    return found && pipeline_may_choose(&call->passes, known) ? known : NULL;
 }
 
 // The programs of all calls as other commands have them from now on.
@@ -82,6 +84,7 @@ static void go_on(Tuner *tuner, const Tuner *programs) {
     tuner->signals = programs->signals;
     tuner->tried = programs->tried;
     tuner->failed = programs->failed;
+    tuner->failure = programs->failure;
 }
 
 // What is found goes into the database.

@@ -120,7 +120,8 @@ void tuner_print(const Tuner *tuner) {
            tuner->tried, tuner_seconds(tuner), tuner->signals ? ", interrupted" : "",
            speed_of_all(tuner));
     if (tuner->failed)
-        printf("%u candidates could not be compiled or loaded\n", tuner->failed);
+        printf("%u candidates could not be compiled, loaded or run%s%s\n", tuner->failed,
+               tuner->failure ? "; the first: " : "", tuner->failure ? tuner->failure : "");
     if (tuner->programs)
         print_kept(tuner->programs, arena);
     print_kept(tuner, arena);

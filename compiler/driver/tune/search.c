@@ -9,7 +9,7 @@
 
 #include "driver/tune/tuning.h"
 
-// Of all the time of an entry: kernels below it are not worth a search.
+// Chosen. Of all the time of an entry: kernels below it are not worth a search.
 static const double LITTLE[N_EFFORTS] = {
     [EFFORT_QUICK] = 0.03, [EFFORT_NORMAL] = 0.005, [EFFORT_EXHAUSTIVE] = 0};
 static const double BUDGET_OF_SEARCH = 0.6; // the rest is for the last trials
@@ -218,8 +218,17 @@ static void begin_lane(Tuner *tuner, Lane *lane) {
                                   picks_of_round(tuner, &lane->round), &lane->candidate);
 }
 
+// It is a schedule that the verifier accepts: why it has no code is worth to be known.
+static void note_failure(Tuner *tuner, const Candidate *candidate) {
+    const char *why = diags_first_error(candidate->session->diags);
+    if (!tuner->failure && why)
+        tuner->failure = arena_printf(tuner->options->session->arena, "%s", why);
+    tuner->failed++;
+}
+
 static void end_lane(Tuner *tuner, Lane *lane) {
-    tuner->failed += !lane->candidate.made;
+    if (!lane->candidate.made)
+        note_failure(tuner, &lane->candidate);
     tuner_measure(tuner, &lane->candidate, &lane->round);
     if (lane->candidate.made)
         tuner_count(tuner, &lane->candidate, &lane->round);

@@ -94,7 +94,7 @@ static int tune_each(Options *options, const Target *target, const TuneShapes *s
     return status;
 }
 
-// A picture has to be a file that can be written; false after a message.
+// A picture has to be a file that can be written. An exit status, after a message.
 static int check_picture(Options *options) {
     if (!options->outputs.count)
         return EXIT_FINE;

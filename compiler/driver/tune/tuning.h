@@ -1,7 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 // Between the files of attc tune: candidates (candidate.c), signals (interrupts.c), times
-// (measure.c), what is checked (check.c) and kept (keep.c), what is told (report.c), programs
-// before their kernels (programs.c), and the command (tune.c).
+// (measure.c), what the cost model counted of them (counts.c), one search (search.c), of programs
+// before their kernels (programs.c), of several shapes (shapes.c); what is checked (check.c) and
+// kept (keep.c), told (report.c) and drawn (picture.c); rates (calibrate.c), and the command
+// (tune.c).
 #ifndef ATTC_DRIVER_TUNE_H
 #define ATTC_DRIVER_TUNE_H
 
@@ -74,6 +76,7 @@ typedef struct Tuner {
     double begun, told;
     double budget;          // seconds since then; 0: as long as it takes
     uint32_t tried, failed; // candidates that were measured, and that could not be
+    const char *failure;    // why the first of these; NULL: none could not be compiled or loaded
     double speed;           // the default's time over that of all winners together, measured
     uint32_t signals;       // that came: the first ends the search, the second everything
     bool line_open;
