@@ -30,9 +30,9 @@ def verify(source, *options):
          stdin=source)
 
 
-@pytest.mark.parametrize("extents", [["-D", "b=3,n=300,m=300"],
+@pytest.mark.parametrize("extents", [["-D", "b=3,n=140,m=140"],
                                      ["-D", "b=9,n=70,m=70", "--dynamic", "b"],
-                                     ["-D", "b=1,n=300,m=300", "--dynamic", "b=512"]], ids=" ".join)
+                                     ["-D", "b=1,n=140,m=140", "--dynamic", "b=512"]], ids=" ".join)
 @pytest.mark.parametrize("hidden", HIDDEN)
 @pytest.mark.parametrize("memory", MEMORIES)
 def test_heads_that_are_mixed(memory, hidden, extents):
