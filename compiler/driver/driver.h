@@ -429,7 +429,10 @@ Elem tolerance_coarser(Elem a, Elem b); // of the floats among them that with th
 double tolerance_least(Elem elem);      // sums of numbers up to this count as zero
 OutputError tolerance_judge(ErrorUnit unit, const NaiveErrors *naive, const double *actual);
 // Are results of one program those of before, but for the rounding of sums in another order?
-bool tolerance_alike(Elem elem, const double *before, const double *now, int64_t count);
+// of_all: the largest of all results that are floats.
+bool tolerance_alike(Elem elem, const double *before, const double *now, int64_t count,
+                     double of_all);
+double tolerance_largest(const double *values, int64_t count); // of finite ones
 
 // ---- decode.c ----
 // The step that a program generates with. NULL where there is none: after a remark, if the file has

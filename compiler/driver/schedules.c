@@ -100,10 +100,12 @@ void schedules_tell(const Options *options) {
     Diags *diags = options->session->diags;
     unsigned met = atomic_load(known->met), refused = atomic_load(known->refused);
     if (!met)
-        diag_remark(diags, (Span){0},
-                    "none of the %u schedules of %s is for what is compiled here: a kernel or "
-                    "program, its extents, the target and the threads have to be the same",
-                    known->count, options->schedules);
+        diag_remark(
+            diags, (Span){0},
+            "none of the %u schedules of %s is for what is compiled here: a kernel or "
+            "program, its extents, the target and the threads have to be the same, and a plan "
+            "or memory limit that is given takes none",
+            known->count, options->schedules);
     else if (refused)
         diag_remark(diags, (Span){0},
                     "%s: schedules of %u kernels or programs are none that these can have, and are "
@@ -136,9 +138,10 @@ static void read_database(Options *options) {
     const char *path = options->db ? options->db : tune_db_path(arena), *why = NULL;
     TuneEntries entries = {0};
     TuneLeftOut left_out = {0};
+    uint32_t rates_damaged = 0;
     TuneDb *db = path ? tune_db_open(arena, path, TUNE_DB_READ, &why) : NULL;
     bool fine =
-        db && tune_db_list_rates(db, arena, &options->rates, &why) &&
+        db && tune_db_list_rates(db, arena, &options->rates, &rates_damaged, &why) &&
         (options->kind == COMMAND_TUNE || tune_db_list(db, arena, &entries, &left_out, &why));
     if (!fine)
         options->rates.count = 0; // fitted rates alone would predict others than either
@@ -147,6 +150,9 @@ static void read_database(Options *options) {
     if (left_out.damaged)
         tell(options, path,
              arena_printf(arena, "has %u damaged schedules; they are left out", left_out.damaged));
+    if (rates_damaged)
+        tell(options, path,
+             arena_printf(arena, "has %u damaged rates; they are left out", rates_damaged));
     if (fine && entries.count)
         options->known = known_new(arena, &entries, "database");
     tune_db_close(db);

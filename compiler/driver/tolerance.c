@@ -43,6 +43,9 @@ static const Tolerance tolerances[N_ELEM] = {
 // Results of one program with other schedules, in units of what is computed with and of what is
 // stored, times the largest value: sums in another order differ by a few.
 static const double alike_computed = 1024, alike_stored = 2;
+// And times the largest value of all results: where terms cancel, as those of the gradient of a
+// bias of keys do, what is left is their rounding.
+static const double alike_beside = 64;
 static const double cut_step = 1, cut_mean = 0.36; // every eighth element is one off
 
 static Tolerance tolerance_of(ErrorUnit unit) {
@@ -212,14 +215,20 @@ OutputError tolerance_judge(ErrorUnit unit, const NaiveErrors *naive, const doub
     return out;
 }
 
-bool tolerance_alike(Elem elem, const double *before, const double *now, int64_t count) {
+double tolerance_largest(const double *values, int64_t count) {
     double largest = 0;
     for (int64_t i = 0; i < count; i++)
-        if (isfinite(before[i]))
-            largest = fmax(largest, fabs(before[i]));
-    double units =
-        alike_computed * tolerances[elem_work(elem)].ulp + alike_stored * tolerances[elem].ulp;
-    double limit = elem_is_float(elem) ? largest * units : 0;
+        if (isfinite(values[i]))
+            largest = fmax(largest, fabs(values[i]));
+    return largest;
+}
+
+bool tolerance_alike(Elem elem, const double *before, const double *now, int64_t count,
+                     double of_all) {
+    double ulp = tolerances[elem_work(elem)].ulp;
+    double units = alike_computed * ulp + alike_stored * tolerances[elem].ulp;
+    double limit = tolerance_largest(before, count) * units + of_all * alike_beside * ulp;
+    limit = elem_is_float(elem) ? limit : 0;
     for (int64_t i = 0; i < count; i++)
         if (difference(before[i], now[i]) > limit)
             return false;

@@ -386,9 +386,10 @@ bool graph_is_computed(const Graph *graph, DimId dim) {
 void graph_plan_for(Graph *graph, const int64_t *extents) {
     for (uint32_t i = 0; i < graph->dims.count; i++) {
         Dim *dim = &graph->dims.at[i];
-        if (dim->planned || extents[i] < 1)
+        int64_t extent = extents[i] < 1 ? extents[dim->like] : extents[i]; // of a scan's steps
+        if (dim->planned || extent < 1)
             continue;
-        for (dim->planned = 1; dim->planned < extents[i];)
+        for (dim->planned = 1; dim->planned < extent;)
             dim->planned *= 2;
     }
 }

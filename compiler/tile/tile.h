@@ -560,6 +560,8 @@ typedef struct {
 // keep: for the list of stages; NULL: without it.
 TileCost tile_cost(Arena *keep, const Kernel *kernel, const int64_t *extents,
                    const Machine *machine);
+// Of a microkernel's call that adds up products of so many rows and vectors, its data being in L1.
+double tile_block_cycles(const Machine *machine, double rows, double vectors, double steps);
 // For the machine's threads, whether it runs at these extents, which are by DimId, or not.
 double launch_seconds(const Launch *launch, const Kernel *kernel, const int64_t *extents,
                       const Machine *machine);

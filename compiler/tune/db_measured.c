@@ -137,7 +137,9 @@ bool tune_db_put_measurements(TuneDb *db, const TuneMeasurements *measurements, 
 
 // ---- rates --------------------------------------------------------------------------------------
 
-bool tune_db_list_rates(TuneDb *db, Arena *arena, TuneRatesList *out, const char **why) {
+bool tune_db_list_rates(TuneDb *db, Arena *arena, TuneRatesList *out, uint32_t *damaged,
+                        const char **why) {
+    *damaged = 0;
     *out = (TuneRatesList){0};
     *why = NULL;
     sqlite3_stmt *select =
@@ -146,6 +148,7 @@ bool tune_db_list_rates(TuneDb *db, Arena *arena, TuneRatesList *out, const char
         DbRatesRow row = db_rates_read(select, arena);
         if (!row.wrong && row.version == COUNTS_VERSION)
             vec_push(arena, out, row.rates);
+        *damaged += row.wrong != NULL;
     }
     return !*why;
 }

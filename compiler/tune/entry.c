@@ -28,7 +28,8 @@ double tune_gain(const TuneEntry *entry) {
 }
 
 bool tune_is_worth(double seconds, double of_default) {
-    return seconds <= ATT_WORTH * of_default;
+    static const double LEAST = 5e-8; // where code lies in memory makes as much: measured
+    return seconds <= ATT_WORTH * of_default && of_default - seconds >= LEAST;
 }
 
 const char *tune_date(Arena *arena, time_t at) {

@@ -162,6 +162,8 @@ static bool is_field(const char *name) {
 }
 
 static TuneEntry read_entry(Reader *r, json_t *object) {
+    if (json_object_get(object, "attc_schedules"))
+        complain(r, "this is the first line of another text: leave it out");
     TuneEntry entry = {.key = {.group = read_text(r, object, FIELD_GROUP),
                                .extents = read_text(r, object, FIELD_EXTENTS),
                                .target = read_text(r, object, FIELD_TARGET),
@@ -202,6 +204,8 @@ static void read_head(Reader *r, const json_t *object) {
 // An object of one line; NULL after a complaint.
 static json_t *load_line(Reader *r, const char *text, size_t length) {
     json_error_t error;
+    if (!length)
+        complain(r, "the line is empty");
     json_t *object = json_loadb(text, length, JSON_REJECT_DUPLICATES, &error);
     if (!object)
         complain(r, arena_printf(r->arena, "column %d: %s", error.column, error.text));

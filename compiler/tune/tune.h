@@ -247,7 +247,8 @@ bool tune_db_put_measurements(TuneDb *db, const TuneMeasurements *measurements, 
 // Of all machines, the oldest of a key first. Those that are left out are not told of.
 bool tune_db_list_measurements(TuneDb *db, Arena *arena, TuneMeasurements *out, const char **why);
 bool tune_db_put_rates(TuneDb *db, const TuneRates *rates, const char **why); // likewise
-bool tune_db_list_rates(TuneDb *db, Arena *arena, TuneRatesList *out, const char **why);
+bool tune_db_list_rates(TuneDb *db, Arena *arena, TuneRatesList *out, uint32_t *damaged,
+                        const char **why); // damaged: how many are left out for that
 typedef struct {
     TuneLeftOut unusable; // removed, each for the first reason that there is
     uint32_t slow, old;

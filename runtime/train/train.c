@@ -217,7 +217,7 @@ static int go_on(char **argv, AttOptions *options, void **owner) {
             ? att_settings_take(ctx, v->out, &usage, options, owner)
             : att_fail(ctx, ATT_ARGUMENT,
                        "--resume: %s has no checkpoint to go on from: begin anew without "
-                       "--resume",
+                       "--resume, after removing the folder if a run ended in it",
                        v->out);
     int exit_status = status ? att_command_report(argv, ctx) : ATT_EXIT_FINE;
     att_context_free(ctx);

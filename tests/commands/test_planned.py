@@ -147,3 +147,23 @@ def Seen(Q[n, h, k], K[m, h, k], V[m, h, k], word[m]: i32):
                                     MACHINES / "avx512.json")["kernels"])
         for entry in ("All", "Seen")]
     assert 0.4 * every < seen < 0.8 * every
+
+
+SCAN = """dim d = 16
+def Sums(X[n, d], param P[d, e]):
+    Y[n, e] = tanh(einsum(X[n, d], P[d, e]))
+    S = zeros[e]
+    scan t in n:
+        S = S * 0.5 + Y[t, e]
+        Z[t, e] = S
+    return Z[n, e]
+"""
+
+
+def test_steps_of_scans_are_planned_as_the_dim_that_they_go_through(tmp_path):
+    source = tmp_path / "sums.attn"
+    source.write_text(SCAN)
+    spaces = attc_json("cost", source, "-D", "n=4096,e=8", "--dynamic", "n=4096", "--space",
+                       "--no-db")["spaces"]
+    assert all("512" not in space["extents"] for space in spaces), spaces
+    assert any("~4096" in space["extents"] for space in spaces)

@@ -139,6 +139,10 @@ def test_nothing_is_asked_for_ahead(source, tmp_path):
     code = [attc("emit", source, *D, "--threads", 1, "--stage", "llvm", *options)[0]
             for options in (["--no-db"], ["--schedules", text])]
     assert "llvm.prefetch" in code[0] and "llvm.prefetch" not in code[1]
+    plain = tmp_path / "plain.attn"
+    plain.write_text("def F(X[n, d]):\n    return exp(X) + 1\n")
+    made = attc_json("cost", plain, "-D", "n=8,d=8", "--space", "--no-db")["programs"]["schedules"]
+    assert [choice["schedule"] for choice in made] == [BY_COST]  # nothing is asked for anyway
 
 
 def test_checkpoints_are_part_of_what_a_program_is(tmp_path):

@@ -452,7 +452,8 @@ static void test_rates_are_kept(void **state) {
     rates.threads = 2;
     assert_true(tune_db_put_rates(f->db, &rates, &f->why));
     TuneRatesList all;
-    assert_true(tune_db_list_rates(f->db, f->world.arena, &all, &f->why));
+    uint32_t damaged;
+    assert_true(tune_db_list_rates(f->db, f->world.arena, &all, &damaged, &f->why));
     assert_int_equal(all.count, 2);
     assert_memory_equal(all.at[0].at, rates.at, sizeof rates.at);
     assert_string_equal(all.at[0].machine, "plain");
@@ -472,7 +473,8 @@ static void test_damaged_rows_are_left_out(void **state) {
               "UPDATE rates SET l3 = 1e10");
     assert_int_equal(list(f).count, 3);
     TuneRatesList rates;
-    assert_true(tune_db_list_rates(f->db, arena, &rates, &f->why));
+    uint32_t damaged;
+    assert_true(tune_db_list_rates(f->db, arena, &rates, &damaged, &f->why));
     assert_int_equal(rates.count, 0);
     assert_string_equal(tune_db_check(f->db, arena),
                         "has a damaged measurement, number 1: its checksum is another\n"

@@ -415,7 +415,7 @@ static void refuse(const char *text, const char *message) {
 static void what_cannot_be_in_place_is_refused(void **state) {
     (void)state;
     refuse("optimizer own(W[r, c], dW[r, c]):\n"
-           "    A = einsum(dW[r, c], dW[r', c] -> [r, r'])\n"
+           "    A = exp(einsum(dW[r, c], dW[r', c] -> [r, r']))\n"
            "    return W - einsum(A[r, r'], W[r', c] -> [r, c])\n",
            "'W' cannot take its new values in place");
     refuse("optimizer own(W[i], dW[i]):\n    return W - shift(W, i, 1) * dW\n",

@@ -244,7 +244,7 @@ static void rows_have_enough_elements(void **state) {
 }
 
 static bool alike(Case *c, Elem elem) {
-    return tolerance_alike(elem, c->reference, c->actual, COUNT);
+    return tolerance_alike(elem, c->reference, c->actual, COUNT, 0);
 }
 
 // Errors of `share` of the largest value, which is nearly 1000.
@@ -268,6 +268,19 @@ static void other_orders_of_sums_are_alike_in_the_elements_digits(void **state) 
         set_apart(*state, cases[i].wrong);
         assert_false(alike(*state, cases[i].elem));
     }
+}
+
+// Rounding of the largest of all results, and more.
+static void what_cancels_is_alike_beside_large_results(void **state) {
+    const double none[] = {2e-6, -1e-6, 0}, other[] = {-1e-6, 3e-6, 5e-7}, large[] = {28, -3, 1};
+    const double apart[] = {1e-3, -1e-6, 0};
+    double largest = tolerance_largest(large, 3);
+    (void)state;
+    assert_true(largest == 28);
+    assert_true(tolerance_alike(ELEM_F32, none, other, 3, largest));
+    assert_false(tolerance_alike(ELEM_F32, none, other, 3, 0));
+    assert_false(tolerance_alike(ELEM_F32, none, apart, 3, largest));
+    assert_false(tolerance_alike(ELEM_I32, none, other, 3, largest));
 }
 
 static void whole_numbers_are_alike_when_equal(void **state) {
@@ -318,6 +331,7 @@ int main(void) {
         TEST(whole_numbers_are_exact),
         TEST(rows_have_enough_elements),
         TEST(other_orders_of_sums_are_alike_in_the_elements_digits),
+        TEST(what_cancels_is_alike_beside_large_results),
         TEST(whole_numbers_are_alike_when_equal),
         TEST(infinities_and_nans_are_alike_in_the_same_places),
     };

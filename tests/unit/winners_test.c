@@ -90,7 +90,7 @@ static int open_with(void **state, const char *text, const char *extents, const 
 }
 
 static int open_world(void **state) {
-    return open_with(state, right, "k=32", "--effort=normal", 1);
+    return open_with(state, right, "k=32", "--effort=quick", 1);
 }
 
 static int open_exhaustive(void **state) {

@@ -5,6 +5,7 @@
 // default schedules, call by call: they may differ by rounding alone. The oracle judges at small
 // extents, where it takes no time, and with the schedules of the small spaces that are nearest to
 // the winners.
+#include <math.h>
 #include <string.h>
 
 #include "driver/tune/tuning.h"
@@ -24,14 +25,19 @@ static Results compare_call(const Tuner *tuner, const Candidate *candidate, uint
     const Graph *graph = tensors->graph;
     const double **before = arena_array(arena, const double *, graph->outputs.count + 1);
     bool fine = calls_run(tuner->options, &tuner->calls, &tuner->reference.loaded, call, NULL);
-    for (uint32_t i = 0; i < graph->outputs.count && fine; i++)
+    double largest = 0;
+    for (uint32_t i = 0; i < graph->outputs.count && fine; i++) {
         before[i] = tensor_to_doubles(&tensors->outputs[i], arena);
+        if (elem_is_float(graph->outputs.at[i].value->elem))
+            largest =
+                fmax(largest, tolerance_largest(before[i], tensor_count(&tensors->outputs[i])));
+    }
     if (!fine || !calls_run(tuner->options, &tuner->calls, &candidate->loaded, call, NULL))
         return RESULTS_NONE;
     for (uint32_t i = 0; i < graph->outputs.count && fine; i++)
         fine = tolerance_alike(graph->outputs.at[i].value->elem, before[i],
                                tensor_to_doubles(&tensors->outputs[i], arena),
-                               tensor_count(&tensors->outputs[i]));
+                               tensor_count(&tensors->outputs[i]), largest);
     return fine ? RESULTS_SAME : RESULTS_DIFFERENT;
 }
 

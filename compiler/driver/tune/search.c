@@ -273,8 +273,18 @@ static void take_results(Tuner *tuner) {
     }
 }
 
+// A budget that the default alone took is told of.
+static void tell_of_short_budget(const Tuner *tuner) {
+    if (!tuner->tried && !tuner->signals && tuner->budget &&
+        tuner_seconds(tuner) > BUDGET_OF_SEARCH * tuner->budget)
+        diag_remark(tuner->options->session->diags, (Span){0},
+                    "--budget: to compile and measure the default took %.1f s; nothing was tried",
+                    tuner_seconds(tuner));
+}
+
 bool tuner_find(Tuner *tuner) {
     search(tuner);
+    tell_of_short_budget(tuner);
     take_results(tuner);
     tuner_check(tuner);
     bool fine = tuner_confirm(tuner);

@@ -242,6 +242,18 @@ bool cost_adds_up(const Walk *w, const Stage *stage, uint64_t flat) {
     return false;
 }
 
+double tile_block_cycles(const Machine *machine, double rows, double vectors, double steps) {
+    double splat = 2 * splat_cycles(machine);
+    Calls calls = {.k = steps,
+                   .adds = true,
+                   .splits = SPLITS_MAX,
+                   .splat = splat,
+                   .shared = SHARED_SPLAT * fmax(1 - splat, 0),
+                   .kept = rows,
+                   .asks = true};
+    return rows > 0 ? call_cycles(&calls, rows, vectors) : 0;
+}
+
 double cost_contract_cycles(const Walk *w, const Stage *stage) {
     const Machine *machine = w->machine;
     if (!stage_has_microkernel(stage))

@@ -118,7 +118,25 @@ static int64_t read_number(Reader *r, const json_t *value, const ScheduleField *
     return number;
 }
 
-// others: of keys that the object has besides the fields.
+static bool is_field(ScheduleFields fields, const char *name) {
+    int i = 0;
+    while (i < fields.count && strcmp(fields.at[i].name, name) != 0)
+        i++;
+    return i < fields.count;
+}
+
+// Of a schedule that has a key too many, or no blocks.
+static void complain_of_key(Reader *r, const json_t *object, ScheduleFields fields, bool blocks) {
+    const char *name;
+    json_t *value;
+    json_object_foreach((json_t *)object, name, value) if (!is_field(fields, name) &&
+                                                           strcmp(name, "kind") != 0 &&
+                                                           !(blocks && !strcmp(name, "blocks")))
+        complain(r, arena_printf(r->arena, "there is no key \"%s\" in it", name));
+    complain(r, "\"blocks\" is missing");
+}
+
+// others: of keys that the object has besides the fields, the kind and perhaps blocks.
 static void read_fields(Reader *r, const json_t *object, ScheduleFields fields, size_t others,
                         void *record) {
     size_t keys = (size_t)fields.count + others;
@@ -130,7 +148,7 @@ static void read_fields(Reader *r, const json_t *object, ScheduleFields fields, 
         complain(
             r, arena_printf(r->arena, "expected an object with the keys %s", keys_text(r, fields)));
     else if (!fits)
-        complain(r, arena_printf(r->arena, "expected an object with %zu keys", keys));
+        complain_of_key(r, object, fields, others > 1);
     for (int i = 0; i < fields.count && !r->why; i++) {
         const ScheduleField *field = &fields.at[i];
         const json_t *value = json_object_get(object, field->name);
