@@ -9,6 +9,9 @@
 // What is to be chosen in another's place takes no more of its time: smaller gains are not told
 // from noise, and age.
 #define ATT_WORTH 0.99
+// Nor of fewer seconds: where code happens to lie in memory makes as much (measured: entries of one
+// task, with the same code twice).
+#define ATT_WORTH_SECONDS 5e-8
 // Pairs of runs of a candidate and of what it is compared with: so many at most, an odd number,
 // whose median is one of them; and so many tell what is far slower.
 enum { ATT_PAIRS_MOST = 41, ATT_PAIRS_HOPELESS = 2 };

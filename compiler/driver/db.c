@@ -252,11 +252,11 @@ static int prune_entries(Options *options, const char *path) {
     db = db ? database_open(options, path, TUNE_DB_WRITE) : NULL;
     bool ok = db && tune_db_prune(db, oldest, &pruned, &why);
     if (ok)
-        printf("removed: %u of other versions of attc, %u damaged, %u that gain less than %g%%, "
-               "%u too old\nleft: %u\nmeasurements removed: %u, left: %u\n",
+        printf("removed: %u of other versions of attc, %u damaged, %u that gain less than %g%% or "
+               "%g ns, %u too old\nleft: %u\nmeasurements removed: %u, left: %u\n",
                pruned.unusable.other_versions, pruned.unusable.damaged, pruned.slow,
-               100 * (1 - ATT_WORTH), pruned.old, pruned.left, pruned.measurements,
-               pruned.measurements_left);
+               100 * (1 - ATT_WORTH), 1e9 * ATT_WORTH_SECONDS, pruned.old, pruned.left,
+               pruned.measurements, pruned.measurements_left);
     else if (db)
         database_problem(options, path, why);
     tune_db_close(db);

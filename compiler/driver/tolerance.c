@@ -44,7 +44,7 @@ static const Tolerance tolerances[N_ELEM] = {
 // stored, times the largest value: sums in another order differ by a few.
 static const double alike_computed = 1024, alike_stored = 2;
 // And times the largest value of all results: where terms cancel, as those of the gradient of a
-// bias of keys do, what is left is their rounding.
+// bias of keys do, what is left is their rounding (chosen).
 static const double alike_beside = 64;
 static const double cut_step = 1, cut_mean = 0.36; // every eighth element is one off
 

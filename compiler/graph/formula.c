@@ -383,11 +383,20 @@ bool graph_is_computed(const Graph *graph, DimId dim) {
     return false;
 }
 
+// What is told of a dim, or of another that is alike: of the dim that a scan goes through.
+static int64_t extent_of_class(const Graph *graph, const int64_t *extents, uint32_t dim) {
+    int64_t extent = extents[dim];
+    for (uint32_t i = 0; i < graph->dims.count && extent < 1; i++)
+        if (graph_dims_alike(graph, (DimId)i, (DimId)dim))
+            extent = extents[i];
+    return extent;
+}
+
 void graph_plan_for(Graph *graph, const int64_t *extents) {
     for (uint32_t i = 0; i < graph->dims.count; i++) {
         Dim *dim = &graph->dims.at[i];
-        int64_t extent = extents[i] < 1 ? extents[dim->like] : extents[i]; // of a scan's steps
-        if (dim->planned || extent < 1)
+        int64_t extent = dim->planned ? 0 : extent_of_class(graph, extents, i);
+        if (extent < 1)
             continue;
         for (dim->planned = 1; dim->planned < extent;)
             dim->planned *= 2;

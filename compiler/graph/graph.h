@@ -360,7 +360,8 @@ int64_t dim_planned(const Dim *dim);     // its extent where that is constant
 // Constant, what a dynamic dim is planned for, or computed from those.
 int64_t *graph_typical_extents(const Graph *graph, Arena *arena);
 // Dynamic dims are planned for these extents, rounded up to powers of two so that near lengths have
-// the same kernels. By DimId; those below 1 are unknown, and what is planned already stays.
+// the same kernels. By DimId; those below 1 are unknown, and those of a
+// dim that is alike; what is planned already stays.
 void graph_plan_for(Graph *graph, const int64_t *extents);
 uint32_t *graph_count_uses(const Graph *graph, Arena *arena); // by id, outputs count too
 bool *graph_live(const Graph *graph, Arena *arena);           // by id: reachable from the outputs

@@ -21,11 +21,11 @@ extern const char *const plan_names[N_PLANS]; // "two-pass"
 PlanKind plan_find(const char *name);         // N_PLANS: there is none
 // What is decided for a whole program before it has kernels. Zeros: by what it is predicted to
 // cost.
-typedef enum { WIDE_BY_COST, WIDE_AGAIN, WIDE_STORED } WideChoice;
-typedef enum { KEPT_BY_COST, KEPT_ALL } KeptChoice;
-typedef enum { LAYOUT_BY_COST, LAYOUT_PLAIN } LayoutChoice;
-typedef enum { COPIES_BY_SIZE, COPIES_ONCE, COPIES_EACH } CopyChoice;
-typedef enum { PREFETCH_BY_RULE, PREFETCH_NONE } PrefetchChoice;
+typedef enum { WIDE_BY_COST, WIDE_AGAIN, WIDE_STORED, N_WIDES } WideChoice;
+typedef enum { KEPT_BY_COST, KEPT_ALL, N_KEPTS } KeptChoice;
+typedef enum { LAYOUT_BY_COST, LAYOUT_PLAIN, N_LAYOUTS } LayoutChoice;
+typedef enum { COPIES_BY_SIZE, COPIES_ONCE, COPIES_EACH, N_COPIES } CopyChoice;
+typedef enum { PREFETCH_BY_RULE, PREFETCH_NONE, N_PREFETCHES } PrefetchChoice;
 typedef struct {
     PlanKind plan;   // ANY or UNFUSED
     WideChoice wide; // values over pairs of positions that several sweeps need; STORED: as if

@@ -519,13 +519,13 @@ ScheduleList schedule_enumerate(Arena *arena, const ScheduleShape *shape, const 
                                 const StreamSchedule *wanted);
 // program.c: choices for a whole program, the default first.
 ScheduleList schedule_enumerate_programs(Arena *arena);
-bool schedule_same_program(const ProgramSchedule *a, const ProgramSchedule *b);
 // What such a choice is for: a graph before groups are made of it, whatever its values and dims are
 // called. Requires: typical extents. The text of extents lies in the arena.
 ScheduleSite schedule_program_site(Arena *arena, const Graph *graph, const int64_t *extents);
 bool programs_same_kernels(const TileProgram *a, const TileProgram *b); // launch by launch
-// Are all numbers but those of blocks the same?
+// fields.c, any.c: are all numbers but those of blocks the same?
 bool schedule_same_numbers(const Schedule *a, const Schedule *b);
+bool schedule_same_program(const ProgramSchedule *a, const ProgramSchedule *b);
 bool schedule_same_blocks(const StageBlocks *a, const StageBlocks *b); // of one place
 bool schedule_same(const Schedule *a, const Schedule *b);              // numbers and blocks
 // How many steps of two, or other words, the numbers of one are from those of another of its kind.

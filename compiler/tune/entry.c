@@ -28,8 +28,7 @@ double tune_gain(const TuneEntry *entry) {
 }
 
 bool tune_is_worth(double seconds, double of_default) {
-    static const double LEAST = 5e-8; // where code lies in memory makes as much: measured
-    return seconds <= ATT_WORTH * of_default && of_default - seconds >= LEAST;
+    return seconds <= ATT_WORTH * of_default && of_default - seconds >= ATT_WORTH_SECONDS;
 }
 
 const char *tune_date(Arena *arena, time_t at) {

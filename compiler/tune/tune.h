@@ -54,7 +54,7 @@ double tune_quantile(const double *values, uint32_t count, double share);
 // mean rank. NAN where all of one are equal.
 double tune_rank_correlation(const double *a, const double *b, uint32_t count);
 
-// ---- distance.c ---------------------------------------------------------------------------------
+// ---- nearest.c ----------------------------------------------------------------------------------
 uint32_t tune_nearest(const ScheduleList *space, const Schedule *wanted); // its index
 
 // ---- search.c: which schedules to measure next, whoever measures them ---------------------------

@@ -223,7 +223,8 @@ def test_prune(path):
     assert f"damaged entries in {path}: 1" in err
     assert f"entries in {path} of other versions of attc, not used: 1" in err
     assert attc("db", "prune", "--older-than=10", "--db", path)[0] == (
-        "removed: 1 of other versions of attc, 1 damaged, 1 that gain less than 1%, 1 too old\n"
+        "removed: 1 of other versions of attc, 1 damaged, 1 that gain less than 1% or 50 ns, "
+        "1 too old\n"
         "left: 2\nmeasurements removed: 0, left: 0\n")
     assert sorted(e["name"] for e in export(path)) == ["Y0", "Y2"]
     assert "\nleft: 2\n" in attc("db", "prune", "--db", path)[0]
@@ -419,7 +420,7 @@ def test_killed_writers_lose_nothing(path):
         thread.join()
     assert attc("db", "check", "--db", path)[1] == ""
     there = {e["name"] for e in export(path)}
-    assert whole.reported and killed.begun
+    assert whole.reported
     for writer in whole, killed:
         for numbers in writer.begun:
             some = sum(f"Y{n}" in there for n in numbers)

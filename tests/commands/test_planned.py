@@ -167,3 +167,12 @@ def test_steps_of_scans_are_planned_as_the_dim_that_they_go_through(tmp_path):
                        "--no-db")["spaces"]
     assert all("512" not in space["extents"] for space in spaces), spaces
     assert any("~4096" in space["extents"] for space in spaces)
+
+
+def test_one_of_dims_that_are_alike_tells_the_others(tmp_path):
+    source = tmp_path / "sums.attn"
+    source.write_text("dim m like n\n" + SCAN.replace("[n", "[m").replace("in n", "in m").replace(
+        "def Sums(", "def Sums(A[n], ").replace("S = S * 0.5", "S = S * sum(A, reduced_dim=n)"))
+    spaces = attc_json("cost", source, "-D", "m=4096,e=8", "--dynamic", "m=4096", "--space",
+                       "--no-db")["spaces"]
+    assert all("512" not in space["extents"] for space in spaces), spaces

@@ -10,7 +10,7 @@ import xml.etree.ElementTree as ElementTree
 
 import pytest
 
-from attc import ATTC, SANITIZED, attc, attc_json, heed_signals
+from attc import ATTC, EXAMPLES, SANITIZED, attc, attc_json, heed_signals
 from schedules import entry, read, text_of
 
 SOURCE = """dim d = 16, h = 3
@@ -364,6 +364,12 @@ def test_a_budget_is_kept(source, db):
                       "--budget", "3s")
     assert found["candidates"] < max(len(space["schedules"]) for space in spaces(source))
     assert found["seconds"] < (60 if SANITIZED else 20)
+
+
+def test_a_budget_that_the_default_takes_is_told(db):
+    layer = ["tune", EXAMPLES / "multi_head.attn", "-D", "n=2048,m=2048", "--threads", 1]
+    _, err = attc(*layer, "--db", db, "--budget", "1s")
+    assert "--budget: no schedule was tried, since compiling and measuring the default took" in err
 
 
 def interrupted(source, db, *options):

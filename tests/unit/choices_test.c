@@ -4,7 +4,7 @@
 
 #include <string.h>
 
-#include "tile/tile.h"
+#include "tile/schedule/schedule.h"
 
 // ---- text ------------------------------------------------------------------------------------
 
@@ -53,6 +53,17 @@ static void test_older_choices_are_read(void **state) {
         assert_true(schedule_same_program(&read.program, &older[i].same));
     }
     arena_free(arena);
+}
+
+static void test_all_words_are_there(void **state) {
+    (void)state;
+    for (ScheduleKind kind = SCHEDULE_TASKS; kind <= SCHEDULE_PROGRAM; kind++) {
+        ScheduleFields fields = schedule_fields(kind);
+        assert_true(fields.count > 0);
+        for (int i = 0; i < fields.count; i++)
+            for (int64_t w = fields.at[i].least; fields.at[i].words && w <= fields.at[i].most; w++)
+                assert_non_null(fields.at[i].words[w]);
+    }
 }
 
 static void test_what_is_no_choice_is_refused(void **state) {
@@ -160,6 +171,7 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_choices_are_read_as_they_are_written),
         cmocka_unit_test(test_older_choices_are_read),
+        cmocka_unit_test(test_all_words_are_there),
         cmocka_unit_test(test_what_is_no_choice_is_refused),
         cmocka_unit_test(test_a_program_is_known_by_no_names),
         cmocka_unit_test(test_a_program_is_known_by_what_it_computes),

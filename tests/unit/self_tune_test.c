@@ -225,38 +225,56 @@ static void test_what_makes_other_results_is_none(void **state) {
     assert_true(wrong.n_changed == 0 && wrong.differs);
 }
 
-// By sketches of two tensors, of which one is far smaller.
+// A large gradient, a small one, one that cancels to its rounding, and the loss, larger than all.
+enum { OUTPUTS = 4, N_OF_OUTPUT = 1000 };
+
+static void fill_outputs(float outputs[OUTPUTS][N_OF_OUTPUT]) {
+    for (int i = 0; i < N_OF_OUTPUT; i++) {
+        outputs[0][i] = (float)(i % 7 - 3);
+        outputs[1][i] = 1e-3F * (float)(i % 5 - 2);
+        outputs[2][i] = 1e-6F * (float)(i % 3 - 1);
+        outputs[3][i] = 1e4F;
+    }
+}
+
+// What changes: from an element of an output on, by a factor and a number.
 static void test_what_is_alike(void **state) {
-    enum { N = 1000 };
-    static const int64_t shape[] = {0};
-    static const AttTensor outputs[] = {
-        {.name = "dW", .elem = ATT_F32, .role = ATT_OUTPUT, .rank = 1, .dims = shape},
-        {.name = "db", .elem = ATT_F32, .role = ATT_OUTPUT, .rank = 1, .dims = shape}};
     static const struct {
-        int tensor, from; // what changes
-        float by;
+        int output, from;
+        float by, more;
         bool alike;
-    } changes[] = {{0, 0, 1, true},          {0, 0, 1.001F, true}, {0, 0, 1.1F, false},
-                   {0, N - 20, 1.5F, false}, {0, 0, -1, false},    {1, 0, 1.1F, false},
-                   {0, N - 1, NAN, false}};
-    float large[N], small[N];
+    } changes[] = {
+        {0, 0, 1, 0, true},      {0, 0, 1.001F, 0, true},
+        {0, 0, 1.02F, 0, false}, {0, N_OF_OUTPUT - 20, 1.1F, 0, false}, // a fiftieth of it
+        {0, 0, -1, 0, false},    {0, N_OF_OUTPUT - 1, NAN, 0, false},
+        {1, 0, 1.1F, 0, false},  {2, 0, -1, 0, true},
+        {2, 0, 0, 0, true},      {2, 0, 1, 1e-4F, false},
+        {3, 0, 1.02F, 0, false}};
+    static const int64_t shape[] = {0};
+    float outputs[OUTPUTS][N_OF_OUTPUT];
+    AttTensor tensors[OUTPUTS];
     AttModule of = module;
     AttCall call;
-    of.tensors = outputs;
-    of.n_tensors = 2;
+    for (int k = 0; k < OUTPUTS; k++)
+        tensors[k] = (AttTensor){.name = "dW",
+                                 .elem = ATT_F32,
+                                 .role = ATT_OUTPUT,
+                                 .rank = 1,
+                                 .dims = shape,
+                                 .use = k < 3 ? ATT_USE_GRADIENT : ATT_USE_PLAIN};
+    of.tensors = tensors;
+    of.n_tensors = OUTPUTS;
     assert_int_equal(att_call_new(*state, &of, &call), ATT_OK);
-    call.extents[0] = N;
-    call.tensors[0] = large;
-    call.tensors[1] = small;
+    call.extents[0] = N_OF_OUTPUT;
+    for (int k = 0; k < OUTPUTS; k++)
+        call.tensors[k] = outputs[k];
     for (size_t c = 0; c < sizeof changes / sizeof *changes; c++) {
         AttSketch *before, *after;
-        for (int i = 0; i < N; i++) {
-            large[i] = (float)(i % 7 - 3);
-            small[i] = 1e-3F * (float)(i % 5 - 2);
-        }
+        fill_outputs(outputs);
         assert_int_equal(att_sketch(*state, &call, &before), ATT_OK);
-        for (int i = changes[c].from; i < N; i++)
-            ((float *)call.tensors[changes[c].tensor])[i] *= changes[c].by;
+        for (int i = changes[c].from; i < N_OF_OUTPUT; i++)
+            outputs[changes[c].output][i] =
+                outputs[changes[c].output][i] * changes[c].by + changes[c].more;
         assert_int_equal(att_sketch(*state, &call, &after), ATT_OK);
         assert_int_equal(att_sketches_alike(&call, before, after), changes[c].alike);
         assert_true(att_sketches_alike(&call, after, after));

@@ -135,8 +135,8 @@ static bool is_open(const Contest *c) {
     return false;
 }
 
-// What is still open after the usual number of pairs has as many again, up to the most, and no look
-// in between: to end when it happens to look sure would make chance win more often.
+// What is still open after the usual number of pairs goes on to the most, and is looked at once
+// more: to look after each pair, and to end when it happens to look sure, would make chance win.
 static bool run_contest(Contest *c) {
     PairsWanted wanted = {1, 1};
     c->pairs = 0;

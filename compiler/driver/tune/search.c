@@ -273,18 +273,20 @@ static void take_results(Tuner *tuner) {
     }
 }
 
-// A budget that the default alone took is told of.
-static void tell_of_short_budget(const Tuner *tuner) {
-    if (!tuner->tried && !tuner->signals && tuner->budget &&
-        tuner_seconds(tuner) > BUDGET_OF_SEARCH * tuner->budget)
+// A budget that the default alone took is told of. before: candidates of the programs' search.
+static void tell_of_short_budget(const Tuner *tuner, uint32_t before) {
+    bool any = tuner->tried + tuner->failed > before || tuner->signals || tuner->of_programs;
+    if (!any && tuner->budget && tuner_seconds(tuner) > BUDGET_OF_SEARCH * tuner->budget)
         diag_remark(tuner->options->session->diags, (Span){0},
-                    "--budget: to compile and measure the default took %.1f s; nothing was tried",
+                    "--budget: no schedule was tried, since compiling and measuring the default "
+                    "took %.1f s",
                     tuner_seconds(tuner));
 }
 
 bool tuner_find(Tuner *tuner) {
+    uint32_t before = tuner->tried + tuner->failed;
     search(tuner);
-    tell_of_short_budget(tuner);
+    tell_of_short_budget(tuner, before);
     take_results(tuner);
     tuner_check(tuner);
     bool fine = tuner_confirm(tuner);

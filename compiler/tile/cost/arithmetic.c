@@ -242,15 +242,21 @@ bool cost_adds_up(const Walk *w, const Stage *stage, uint64_t flat) {
     return false;
 }
 
-double tile_block_cycles(const Machine *machine, double rows, double vectors, double steps) {
+// Of c that is added up, and of operands that lie well.
+static Calls calls_of(const Machine *machine) {
     double splat = 2 * splat_cycles(machine);
-    Calls calls = {.k = steps,
+    return (Calls){.k = 1,
                    .adds = true,
                    .splits = SPLITS_MAX,
                    .splat = splat,
                    .shared = SHARED_SPLAT * fmax(1 - splat, 0),
-                   .kept = rows,
+                   .kept = INFINITY,
                    .asks = true};
+}
+
+double tile_block_cycles(const Machine *machine, double rows, double vectors, double steps) {
+    Calls calls = calls_of(machine);
+    calls.k = steps;
     return rows > 0 ? call_cycles(&calls, rows, vectors) : 0;
 }
 
@@ -260,19 +266,17 @@ double cost_contract_cycles(const Walk *w, const Stage *stage) {
         return blocks_cycles(w, stage);
     uint64_t flat = cost_flat_dims(w, stage);
     double loops = 1;
-    Calls calls = {.stage = stage,
-                   .k = 1,
-                   .adds = cost_adds_up(w, stage, flat),
-                   .splits = stage->in_order ? 1 : SPLITS_MAX,
-                   .splat = 2 * splat_cycles(machine),
-                   .shared = SHARED_SPLAT * fmax(1 - 2 * splat_cycles(machine), 0),
-                   .lanes = cost_lanes_apart(w, stage) ? PAGE_STEP : 0,
-                   .kept = cost_kept_along(w, &stage->a, stage->rows),
-                   .b_splits = splits_lines(w, &stage->b),
-                   .c_splits = splits_lines(w, &stage->c),
-                   .asks = w->kernel->prefetch != PREFETCH_NONE,
-                   .a_widening = widening(w, &stage->a, false),
-                   .b_widening = widening(w, &stage->b, true)};
+    Calls calls = calls_of(machine);
+    calls.stage = stage;
+    calls.adds = cost_adds_up(w, stage, flat);
+    calls.splits = stage->in_order ? 1 : SPLITS_MAX;
+    calls.lanes = cost_lanes_apart(w, stage) ? PAGE_STEP : 0;
+    calls.kept = cost_kept_along(w, &stage->a, stage->rows);
+    calls.b_splits = splits_lines(w, &stage->b);
+    calls.c_splits = splits_lines(w, &stage->c);
+    calls.asks = w->kernel->prefetch != PREFETCH_NONE;
+    calls.a_widening = widening(w, &stage->a, false);
+    calls.b_widening = widening(w, &stage->b, true);
     for (int i = 0; i < stage->n_dims; i++) {
         TileDimId dim = stage->dims[i];
         if (dim == stage->rows || dim == stage->lanes)

@@ -8,15 +8,15 @@
 #include "tile/schedule/schedule.h"
 
 #define OF(record, member) offsetof(record, member), sizeof((record *)0)->member
-#define NUMBER(member, name, least, most) {name, OF(Schedule, member), least, most, NULL}
-#define FLAG(member, name) NUMBER(member, name, 0, 1)
-#define BLOCK(member, most) {#member, OF(StageBlocks, member), 0, most, NULL}
-#define WORDS(member, name, list)                                                                  \
-    {name, OF(Schedule, member), 0, sizeof(list) / sizeof *(list) - 1, list}
+#define NUMBER(member, name, least, most) {name, OF(Schedule, member), least, most, 0, NULL}
+#define FLAG(member, name) {name, OF(Schedule, member), 0, 1, 1, NULL}
+#define BLOCK(member, most) {#member, OF(StageBlocks, member), 0, most, 0, NULL}
+#define WORDS(member, name, list) {name, OF(Schedule, member), 0, N_WORDS(list) - 1, 1, list}
+#define N_WORDS(list) (sizeof(list) / sizeof *(list))
 
 static const ScheduleField of_tasks[] = {
     NUMBER(tasks.tasks, "tasks", 1, 1 << 20),
-    NUMBER(tasks.step_points, "step_points", 0, INT64_MAX),
+    {"step_points", OF(Schedule, tasks.step_points), 0, INT64_MAX, 1, NULL},
 };
 static const ScheduleField of_contract[] = {
     FLAG(contract.axes.transposed, "transposed"),
@@ -32,24 +32,26 @@ static const ScheduleField of_contract[] = {
     FLAG(contract.pack_b, "pack_b"),
 };
 static const ScheduleField of_stream[] = {
-    {"plan", OF(Schedule, stream.plan), PLAN_RESIDENT, N_PLANS - 1, plan_names},
+    {"plan", OF(Schedule, stream.plan), PLAN_RESIDENT, N_PLANS - 1, 2, plan_names},
     NUMBER(stream.rows, "rows", 1, EXTENT_MAX),
     NUMBER(stream.piece, "piece", 1, EXTENT_MAX),
 };
-static const char *const wides[] = {
+static const char *const wide_words[N_WIDES] = {
     [WIDE_BY_COST] = "cost", [WIDE_AGAIN] = "again", [WIDE_STORED] = "stored"};
-static const char *const kepts[] = {[KEPT_BY_COST] = "cost", [KEPT_ALL] = "all"};
-static const char *const layouts[] = {[LAYOUT_BY_COST] = "cost", [LAYOUT_PLAIN] = "plain"};
-static const char *const copies[] = {
+static const char *const kept_words[N_KEPTS] = {[KEPT_BY_COST] = "cost", [KEPT_ALL] = "all"};
+static const char *const layout_words[N_LAYOUTS] = {
+    [LAYOUT_BY_COST] = "cost", [LAYOUT_PLAIN] = "plain"};
+static const char *const copy_words[N_COPIES] = {
     [COPIES_BY_SIZE] = "size", [COPIES_ONCE] = "once", [COPIES_EACH] = "each"};
-static const char *const prefetches[] = {[PREFETCH_BY_RULE] = "rule", [PREFETCH_NONE] = "none"};
+static const char *const prefetch_words[N_PREFETCHES] = {
+    [PREFETCH_BY_RULE] = "rule", [PREFETCH_NONE] = "none"};
 static const ScheduleField of_program[] = {
-    {"plan", OF(Schedule, program.plan), PLAN_ANY, PLAN_UNFUSED, plan_names},
-    WORDS(program.wide, "wide", wides),
-    WORDS(program.kept, "kept", kepts),
-    WORDS(program.layout, "layout", layouts),
-    WORDS(program.copies, "copies", copies),
-    WORDS(program.prefetch, "prefetch", prefetches),
+    {"plan", OF(Schedule, program.plan), PLAN_ANY, PLAN_UNFUSED, 1, plan_names},
+    WORDS(program.wide, "wide", wide_words),
+    WORDS(program.kept, "kept", kept_words),
+    WORDS(program.layout, "layout", layout_words),
+    WORDS(program.copies, "copies", copy_words),
+    WORDS(program.prefetch, "prefetch", prefetch_words),
 };
 static const ScheduleField of_blocks[] = {
     BLOCK(rows, 1024),
@@ -132,8 +134,8 @@ double schedule_distance(const Schedule *a, const Schedule *b) {
     for (int i = 0; i < fields.count; i++) {
         const ScheduleField *field = &fields.at[i];
         int64_t x = schedule_field(a, field), y = schedule_field(b, field);
-        if (field->words || field->most == 1)
-            far += x != y;
+        if (field->apart)
+            far += x != y ? field->apart : 0;
         else
             far += fabs(log2((double)(x > 0 ? x : 1) / (double)(y > 0 ? y : 1)));
     }

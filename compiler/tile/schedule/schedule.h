@@ -28,6 +28,7 @@ typedef struct {
     const char *name;
     size_t offset, size; // in the record
     int64_t least, most;
+    double apart;             // how far two values are from each other; 0: by steps of two
     const char *const *words; // by value; NULL: it is a number
 } ScheduleField;
 typedef struct {

@@ -83,10 +83,14 @@ void att_ending_await(void);
 bool att_ending_came(AttEnding *ending); // since they were awaited
 
 // ---- alike.c: do two ways to compute a call give the same, but for rounding? --------------------
-enum { ATT_SKETCH_SUMS = 8 };
+enum { ATT_SKETCH_PIECES = 64, ATT_SKETCH_SUMS = 8 };
+typedef struct {
+    int64_t length; // elements
+    double squares, sums[ATT_SKETCH_SUMS];
+} AttSketchPiece;
 typedef struct {
     int64_t length; // elements of the tensor; 0: it is no output
-    double squares, sums[ATT_SKETCH_SUMS];
+    AttSketchPiece pieces[ATT_SKETCH_PIECES];
 } AttSketch;
 // Of what the last run made, by number of the module's tensors. *out: the caller's to free.
 AttStatus att_sketch(AttContext *ctx, const AttCall *call, AttSketch **out);
