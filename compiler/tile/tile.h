@@ -187,7 +187,7 @@ enum { ASKED_BYTES_MAX = 64 << 10 };
 bool stage_asks_ahead(double row_blocks, double steps, double bytes);
 // And for the rows that come next, where rows are neighbours in a and steps so many bytes apart
 // that no hardware follows them.
-enum { ASKED_STRIDE_MIN = 4096 };
+enum { ASKED_STRIDE_MIN = MACHINE_PAGE };
 
 // Few sums are split over several steps, so that enough of them are in flight to keep two units of
 // latency 4 busy; each into SPLITS_MAX at most, unless its lanes are summed, and into none of the

@@ -25,7 +25,7 @@ static LLVMValueRef on_stack(EmitModule *m, Elem elem, int64_t elements) {
         LLVMPositionBuilderBefore(m->builder, first);
     LLVMTypeRef type = LLVMArrayType2(emit_memory_type(m, elem, 1), (uint64_t)elements);
     LLVMValueRef memory = LLVMBuildAlloca(m->builder, type, "");
-    LLVMSetAlignment(memory, CPU_LINE);
+    LLVMSetAlignment(memory, MACHINE_LINE);
     LLVMPositionBuilderAtEnd(m->builder, here);
     return memory;
 }

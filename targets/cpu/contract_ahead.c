@@ -62,7 +62,7 @@ void contract_choose_ahead(const Contract *c, CpuMicroShape *shape) {
                 stage_asks_ahead((double)blocks, (double)steps, (double)mul_capped(steps, bytes));
     shape->asks_rows = asks_rows(shape, blocks);
     shape->asks_b = one_piece ? CPU_ASKS_NOTHING : asks_of_rows_of_b(c, shape, steps);
-    shape->ahead = asks ? (int)((bytes + blocks * CPU_LINE - 1) / (blocks * CPU_LINE)) : 0;
+    shape->ahead = asks ? (int)((bytes + blocks * MACHINE_LINE - 1) / (blocks * MACHINE_LINE)) : 0;
 }
 
 // Where b is once the loops from `first` on are at their starts and the lanes at `lanes`.
@@ -119,7 +119,7 @@ void contract_ahead_of_lanes(Contract *c, LLVMValueRef at, LLVMValueRef block) {
 LLVMValueRef contract_ahead_of_rows(const Contract *c, const CpuMicroShape *shape,
                                     LLVMValueRef row) {
     EmitModule *m = c->m;
-    int64_t share = (int64_t)shape->ahead * CPU_LINE; // bytes of a step
+    int64_t share = (int64_t)shape->ahead * MACHINE_LINE; // bytes of a step
     int64_t parts = ceil_div(step_bytes(shape), share);
     LLVMValueRef part = index_rem(m, index_div(m, row, shape->rows), parts);
     LLVMValueRef steps = index_mul(m, part, c->call.k);

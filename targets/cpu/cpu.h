@@ -127,7 +127,6 @@ LLVMBasicBlockRef cpu_beginning_open(CpuKernel *kernel, uint16_t argument);
 // c[row, lane] (+)= sum over k of a[row, k] * b[k, lane] for a block of rows x vectors. A stride
 // that is known is part of the key and of the code; an unknown one (CPU_UNKNOWN) is an argument.
 #define CPU_UNKNOWN INT64_MIN
-enum { CPU_LINE = 64 };                                         // bytes of a cache line
 typedef enum { CPU_SET, CPU_ADD, CPU_SET_OR_ADD } CpuMicroMode; // the last: told by an argument
 // What each step asks for of b besides: the lanes that follow its own, or its own of a later step.
 typedef enum { CPU_ASKS_NOTHING, CPU_ASKS_LANES, CPU_ASKS_STEPS } CpuMicroAsks;

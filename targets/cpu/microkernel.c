@@ -41,7 +41,7 @@ static int block_sums(const CpuMicroShape *shape) {
 // ---- the k loop ----
 
 static LLVMValueRef line_after(const Micro *u, LLVMValueRef at, int lines) {
-    int64_t elements = lines * CPU_LINE / (int64_t)elem_bytes(u->shape->b_elem);
+    int64_t elements = lines * MACHINE_LINE / (int64_t)elem_bytes(u->shape->b_elem);
     return emit_element(u->m, u->shape->b_elem, at, index_const(u->m, elements));
 }
 
@@ -60,7 +60,7 @@ static void ask_for_b(const Micro *u) {
                           ? vector_at(u, shape->vectors)
                           : emit_element(m, shape->b_elem, u->at[OF_B], later);
     int64_t bytes = (int64_t)shape->vectors * shape->width * (int64_t)elem_bytes(shape->b_elem);
-    for (int line = 0; line < ceil_div(bytes, CPU_LINE); line++)
+    for (int line = 0; line < ceil_div(bytes, MACHINE_LINE); line++)
         emit_prefetch(m, line_after(u, at, line), EMIT_TO_READ);
 }
 
@@ -68,7 +68,7 @@ static void ask_for_b(const Micro *u) {
 // for what is asked for to stay in L1.
 static LLVMValueRef rows_ahead(const Micro *u) {
     enum { LINES = 2 };
-    return index_const(u->m, LINES * CPU_LINE / (int64_t)elem_bytes(u->shape->a_elem));
+    return index_const(u->m, LINES * MACHINE_LINE / (int64_t)elem_bytes(u->shape->a_elem));
 }
 
 // Moves the pointers on by a step.

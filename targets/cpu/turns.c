@@ -4,7 +4,7 @@
 #include "cpu/cpu.h"
 
 _Static_assert((int)ORDERED_MAX <= (int)ATT_TURN_WORDS, "a word for each loop");
-_Static_assert(ATT_TURN_WORDS * sizeof(int64_t) == CPU_LINE, "a cache line for each task");
+_Static_assert(ATT_TURN_WORDS * sizeof(int64_t) == MACHINE_LINE, "a cache line for each task");
 
 static void call_runtime(CpuKernel *k, const char *name, int loop, LLVMValueRef end) {
     EmitModule *m = k->module;

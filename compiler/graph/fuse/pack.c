@@ -133,14 +133,13 @@ static Value *pack_lanes(Packer *p, const Cluster *cluster, const Value *value, 
 
 // Are rows of the operand pages apart? Those of a block share few sets of a cache then.
 static bool rows_are_pages_apart(const Fuser *fuser, const Cluster *cluster, const Value *operand) {
-    enum { PAGE = 4096 };
     const DimList *dims = &operand->dims;
     int64_t stride = (int64_t)elem_bytes(operand->elem);
     uint32_t i = dims->count;
     for (; i && !dims_has(&cluster->rows, dims->at[i - 1]); i--)
         if (!mul_i64(stride, fuser->extents[dims->at[i - 1]], &stride))
             return false;
-    return i && stride % PAGE == 0;
+    return i && stride % MACHINE_PAGE == 0;
 }
 
 // What is scaled or widened is written by the task anyway, in the order that it wants.

@@ -118,10 +118,9 @@ static bool needs_initial(const Nest *nest, const Member *m) {
 // Rows that are read down are a line apart from a multiple of a page, whose lines share few sets of
 // a cache.
 static int32_t run_gap(const Nest *nest, const TileDimList *dims, Elem elem) {
-    enum { LINE = 64 };
     bool wide = dims->count > 1 && dims_last_of(dims) == nest->lanes &&
                 nest->lower->group->kind == GROUP_STREAM;
-    return wide ? LINE / (int32_t)elem_bytes(elem) : 0;
+    return wide ? MACHINE_LINE / (int32_t)elem_bytes(elem) : 0;
 }
 
 static uint16_t make_scratch(Emission *e, Member *m, NodeList *in) {
