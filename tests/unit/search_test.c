@@ -244,7 +244,7 @@ static void test_each_number_is_a_step_of_a_distance(void **state) {
     Schedule tasks = {.kind = SCHEDULE_TASKS, .tasks = {4, 512}}, more = tasks, steps = tasks;
     more.tasks.tasks = 8, steps.tasks.step_points = INT64_MAX;
     assert_true(schedule_distance(&tasks, &more) == 1 && schedule_distance(&tasks, &steps) == 1);
-    Schedule stream = {.kind = SCHEDULE_STREAM, .stream = {PLAN_STREAM, 8, 64}}, plan = stream;
+    Schedule stream = {.kind = SCHEDULE_STREAM, .stream = {PLAN_STREAM, 8, 64, 0}}, plan = stream;
     plan.stream.plan = PLAN_SPILL;
     assert_true(schedule_distance(&stream, &plan) == 2);
     Schedule program = {.kind = SCHEDULE_PROGRAM}, other_program = program;
