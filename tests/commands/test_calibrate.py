@@ -46,10 +46,14 @@ class World:
         facts = json.loads((MACHINES / "avx512.json").read_text()) | dict(zip(RATES, TAKEN))
         path.write_text(json.dumps(facts | {"vector_bytes": 32, "name": "Some CPU"}))
 
-    def attc(self, *command, status=0, **environment):
+    def run(self, *command, status=0, **environment):
         run = subprocess.run([ATTC, *map(str, command)], capture_output=True, text=True,
                              env=self.env | environment)
         assert run.returncode == status, run.stdout + run.stderr
+        return run
+
+    def attc(self, *command, status=0, **environment):
+        run = self.run(*command, status=status, **environment)
         return run.stdout if status == 0 else run.stderr
 
     def machine(self, *options):
@@ -185,6 +189,8 @@ def test_damaged_rates_are_not_used(measured):
     measured.calibrate()
     measured.rows("UPDATE rates SET flops = flops / 2")
     assert measured.machine(*ONE, "--db", measured.db) == before
+    told = measured.run("machine", *ONE, "--db", measured.db).stderr
+    assert f"{measured.db} has 1 damaged rates; they are left out" in told
     assert "has a damaged row of rates" in measured.attc("db", "check", "--db", measured.db,
                                                         status=1)
     measured.rows("UPDATE measurements SET seconds = seconds / 2 WHERE id > 12")

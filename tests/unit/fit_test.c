@@ -454,6 +454,7 @@ static void test_rates_are_kept(void **state) {
     TuneRatesList all;
     uint32_t damaged;
     assert_true(tune_db_list_rates(f->db, f->world.arena, &all, &damaged, &f->why));
+    assert_int_equal(damaged, 0);
     assert_int_equal(all.count, 2);
     assert_memory_equal(all.at[0].at, rates.at, sizeof rates.at);
     assert_string_equal(all.at[0].machine, "plain");
@@ -475,6 +476,7 @@ static void test_damaged_rows_are_left_out(void **state) {
     TuneRatesList rates;
     uint32_t damaged;
     assert_true(tune_db_list_rates(f->db, arena, &rates, &damaged, &f->why));
+    assert_int_equal(damaged, 1);
     assert_int_equal(rates.count, 0);
     assert_string_equal(tune_db_check(f->db, arena),
                         "has a damaged measurement, number 1: its checksum is another\n"

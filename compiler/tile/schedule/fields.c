@@ -11,8 +11,8 @@
 #define NUMBER(member, name, least, most) {name, OF(Schedule, member), least, most, 0, NULL}
 #define FLAG(member, name) {name, OF(Schedule, member), 0, 1, 1, NULL}
 #define BLOCK(member, most) {#member, OF(StageBlocks, member), 0, most, 0, NULL}
-#define WORDS(member, name, list) {name, OF(Schedule, member), 0, N_WORDS(list) - 1, 1, list}
-#define N_WORDS(list) (sizeof(list) / sizeof *(list))
+#define COUNT(list) (sizeof(list) / sizeof *(list))
+#define WORDS(member, name, list) {name, OF(Schedule, member), 0, COUNT(list) - 1, 1, list}
 
 static const ScheduleField of_tasks[] = {
     NUMBER(tasks.tasks, "tasks", 1, 1 << 20),
@@ -60,7 +60,7 @@ static const ScheduleField of_blocks[] = {
     BLOCK(sum, EXTENT_MAX),
 };
 
-#define LIST(of) ((ScheduleFields){of, sizeof(of) / sizeof *(of)})
+#define LIST(of) ((ScheduleFields){of, COUNT(of)})
 
 ScheduleFields schedule_fields(ScheduleKind kind) {
     switch (kind) {
