@@ -338,7 +338,7 @@ typedef struct {
 typedef VEC(Schedule) ScheduleList;
 // What the numbers of a schedule mean, and what the cost model counts, which rates are fitted to:
 // raised when they mean something else.
-enum { SCHEDULE_VERSION = 2, COUNTS_VERSION = 5 };
+enum { SCHEDULE_VERSION = 2, COUNTS_VERSION = 6 };
 typedef struct {
     ScheduleKind kind;
     union {

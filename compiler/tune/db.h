@@ -15,6 +15,7 @@ struct TuneDb {
 
 // ---- db_open.c ----
 bool db_failed(TuneDb *db, const char **why); // false; why the last call of SQLite failed
+bool db_run(TuneDb *db, const char *sql, const char **why); // statements without results
 sqlite3_stmt *db_prepare(TuneDb *db, const char *sql, const char **why); // NULL with *why
 bool db_done(TuneDb *db, sqlite3_stmt *change, const char **why); // makes the change, and resets it
 // To the next row. false after the last one, or with *why; the statement is no more then. NULL has

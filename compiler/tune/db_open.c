@@ -126,8 +126,7 @@ bool db_failed(TuneDb *db, const char **why) {
     return false;
 }
 
-// Statements without results.
-static bool db_run(TuneDb *db, const char *sql, const char **why) {
+bool db_run(TuneDb *db, const char *sql, const char **why) {
     return sqlite3_exec(db->handle, sql, NULL, NULL, NULL) == SQLITE_OK || db_failed(db, why);
 }
 

@@ -64,6 +64,13 @@ static void check_pages(TuneDb *db, Text *lines) {
         add_line(lines, why);
 }
 
+bool tune_db_is_whole(TuneDb *db, const char **why) {
+    Text lines = {.arena = db->arena};
+    check_pages(db, &lines);
+    *why = strsep(&lines.at, "\n");
+    return !*why;
+}
+
 static void check_rows(TuneDb *db, const DbTable *table, Text *lines) {
     const char *why = NULL;
     sqlite3_stmt *select = db_prepare(db, table->all, &why);
@@ -148,5 +155,6 @@ static bool prune_tables(TuneDb *db, const char *oldest, TunePruned *out, const 
 bool tune_db_prune(TuneDb *db, const char *oldest, TunePruned *out, const char **why) {
     *out = (TunePruned){0};
     *why = NULL;
-    return db_begin(db, why) && db_end(db, prune_tables(db, oldest, out, why), why);
+    return db_begin(db, why) &&
+           db_end(db, db_run(db, "REINDEX", why) && prune_tables(db, oldest, out, why), why);
 }

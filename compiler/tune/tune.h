@@ -257,8 +257,9 @@ typedef struct {
     uint32_t measurements_left;
 } TunePruned;
 // Removes schedules that are worth none, what was measured before `oldest` (NULL: no date is too
-// early), and what is never found.
+// early), and what is never found; indexes are made anew.
 bool tune_db_prune(TuneDb *db, const char *oldest, TunePruned *out, const char **why);
+bool tune_db_is_whole(TuneDb *db, const char **why); // pages and indexes, whatever rows hold
 // Everything that is wrong with the file and its entries, a line each; NULL: nothing.
 char *tune_db_check(TuneDb *db, Arena *arena);
 

@@ -197,6 +197,25 @@ def test_sound_entries_beside_damaged_ones(sound, tmp_path):
     assert attc("db", "check", "--db", path)[0].startswith(f"entries: {N_ENTRIES - 3},")
 
 
+def test_an_index_is_made_anew(sound, tmp_path):
+    path = tmp_path / "x.db"
+    replace(b'Some "CPU"', b'Same "CPU"')(path, sound)
+    assert "missing from index" in attc("db", "check", "--db", path, status=1)[1]
+    attc("db", "prune", "--db", path)
+    assert attc("db", "check", "--db", path)[0].startswith(f"entries: {N_ENTRIES},")
+
+
+def test_nothing_is_searched_that_cannot_be_kept(sound, tmp_path):
+    """The page that is damaged is none of those that are read before the first entry is put."""
+    path = tmp_path / "x.db"
+    source = tmp_path / "sum.attn"
+    source.write_text("def Sum(X[n]):\n    Y[] = sum(X[n], reduced_dim=n)\n    return Y[]\n")
+    page(len(sound) // PAGE, 255)(path, sound)
+    command = ["tune", source, "--entry", "Sum", "-D", "n=64", "--effort", "quick", "--db", path]
+    assert f"database {path} is damaged: " in attc(*command, status=1)[1]
+    assert path.read_bytes()[-PAGE:] == bytes([255]) * PAGE
+
+
 # ---- texts ---------------------------------------------------------------------------------------
 
 

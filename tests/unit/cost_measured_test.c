@@ -309,20 +309,26 @@ static void test_where_the_data_of_fused_heads_is(void **state) {
     arena_free(arena);
 }
 
-// Two row blocks ask for the next panel of K and wait for none of it more than any machine does;
-// one waits for it as this machine does.
-static void test_panels_that_are_asked_for(void **state) {
+// Panels of K are followed from L3, and those that two row blocks ask for from L2, too. A few rows
+// have little to do with each line: they wait for nearly all that L2 brings, on a machine that
+// waits.
+static void test_panels_of_arguments(void **state) {
     (void)state;
     Arena *arena = arena_new();
     Machine machine = waiting_core();
-    StageCost stages[2];
-    for (int blocks = 1; blocks <= 2; blocks++) {
-        Fused fused = talking_heads(arena, 1008, 12 * blocks);
-        stages[blocks - 1] =
-            tile_cost(arena, fused.kernel, fused.extents, &machine).stages.at[QUERY_KEY];
+    StageCost of[3];
+    int64_t rows[] = {2, 12, 24};
+    for (int i = 0; i < 3; i++) {
+        Fused fused = talking_heads(arena, 192, rows[i]);
+        of[i] = tile_cost(arena, fused.kernel, fused.extents, &machine).stages.at[QUERY_KEY];
     }
-    assert_true(stages[1].bytes[FROM_L3] > 0.5 * stages[0].bytes[FROM_L3]); // and some of J
-    assert_true(stages[1].exposed[FROM_L3] < 0.4 * stages[0].exposed[FROM_L3]);
+    assert_true(of[0].exposed[FROM_L2] > 0.9 * of[0].bytes[FROM_L2]);
+    assert_true(of[1].exposed[FROM_L2] < 0.4 * of[1].bytes[FROM_L2]);
+    assert_true(of[2].exposed[FROM_L2] < 0.7 * of[1].exposed[FROM_L2]);
+    Fused far = talking_heads(arena, 1008, 2);
+    StageCost all = tile_cost(arena, far.kernel, far.extents, &machine).stages.at[QUERY_KEY];
+    assert_true(all.bytes[FROM_L3] > 10 * all.bytes[FROM_L2]);
+    assert_true(all.exposed[FROM_L3] < 0.06 * all.bytes[FROM_L3]);
     arena_free(arena);
 }
 
@@ -387,7 +393,7 @@ int main(void) {
         cmocka_unit_test(test_stages_of_fused_heads),
         cmocka_unit_test(test_order_of_rows_per_task),
         cmocka_unit_test(test_where_the_data_of_fused_heads_is),
-        cmocka_unit_test(test_panels_that_are_asked_for),
+        cmocka_unit_test(test_panels_of_arguments),
         cmocka_unit_test(test_threads_share_the_last_cache),
         cmocka_unit_test(test_what_is_due_to_rates),
     };

@@ -32,7 +32,7 @@ static const double MASKING = 1.3;        // masks that live in vector registers
 static const double ACROSS_PER_SUM = 1.5; // adding up a vector of summed lanes
 static const double CROSSING = 3;         // a vector of a transposed block, which is 4 shuffles,
 static const double CROSSING_LOST = 8;    // more if L1 does not keep its rows
-static const double STAGE_ENTRY = 15, LOOP_ENTRY = 6, FOLD = 12;
+static const double STAGE_ENTRY = 15, LOOP_ENTRY = 6, FOLD = 6;
 
 static double ceiling(double x) {
     double up = ceil(x - 1e-9);

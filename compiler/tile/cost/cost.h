@@ -123,14 +123,15 @@ void cost_measure_turn(Walk *w, const NodeList *body);
 // Before the walk goes into body->at[index]: how long ago its siblings touched what it touches.
 void cost_look_back(Walk *w, const NodeList *body, uint32_t index);
 // How data comes: the operands of a contraction line by line, as its microkernel asks for them, a
-// row's for some steps or all rows' for each, its lanes side by side, asked for ahead, or rows
-// apart; what it adds to between two calls, which both wait; what it stores in bursts; what other
-// stages touch along with their arithmetic.
+// row's for some steps or all rows' for each, its lanes side by side, in panels, asked for ahead,
+// or rows apart; what it adds to between two calls, which both wait; what it stores in bursts; what
+// other stages touch along with their arithmetic.
 typedef enum {
     FLOW_STEADY,
     FLOW_ROWS,
     FLOW_ROWS_BESIDE,
     FLOW_LANES,
+    FLOW_LANES_PANELS,
     FLOW_LANES_ASKED,
     FLOW_LANES_SCATTERED,
     FLOW_SUMS,
@@ -144,6 +145,7 @@ typedef enum {
 double cost_add_traffic(Walk *w, const Stage *stage, double bytes[N_FLOWS][N_FROM]);
 
 // ---- rates.c: from what was counted to seconds ----
+double cost_bytes_seconds(const Machine *machine, int level, double bytes);
 double cost_stage_seconds(const StageCost *stage, const Machine *machine);
 
 #endif

@@ -472,12 +472,18 @@ static double row_blocks(const Walk *w, const Stage *stage) {
     return w->depth > w->stage_depth && innermost->dim == stage->rows ? innermost->turns : 1;
 }
 
-// Are the lanes of a microkernel panels, of which the row blocks ask for the next one? A single
-// row block has the time of one call for all of the next panel, which is too short.
+// Are the lanes of a microkernel panels of an argument?
+static bool lanes_in_panels(const Walk *w, const Stage *stage) {
+    const TileBuffer *buffer = &w->kernel->buffers.at[stage->b.buffer];
+    return stage_has_microkernel(stage) && buffer->place != PLACE_SCRATCH &&
+           access_panel_dim(w->kernel, &stage->b) == stage->lanes;
+}
+
+// Do the row blocks ask for the next panel? A single row block has the time of one call for all of
+// it, which is too short.
 static bool lanes_asked(const Walk *w, const Stage *stage) {
     const TileBuffer *buffer = &w->kernel->buffers.at[stage->b.buffer];
-    if (w->kernel->prefetch == PREFETCH_NONE || !stage_has_microkernel(stage) ||
-        buffer->place == PLACE_SCRATCH || access_panel_dim(w->kernel, &stage->b) != stage->lanes)
+    if (w->kernel->prefetch == PREFETCH_NONE || !lanes_in_panels(w, stage))
         return false;
     double steps = 1, blocks = row_blocks(w, stage);
     uint64_t flat = cost_flat_dims(w, stage);
@@ -495,6 +501,7 @@ static FlowKind flow_of(const Walk *w, const Stage *stage, uint32_t at, bool add
     if (at == 1)
         return cost_lanes_scattered(w, stage) ? FLOW_LANES_SCATTERED
                : lanes_asked(w, stage)        ? FLOW_LANES_ASKED
+               : lanes_in_panels(w, stage)    ? FLOW_LANES_PANELS
                                               : FLOW_LANES;
     if (at == 0)
         return cost_rows_beside(w, stage) ? FLOW_ROWS_BESIDE : FLOW_ROWS;

@@ -85,33 +85,49 @@ static int64_t widest_panel(const Kernel *kernel) {
     return width;
 }
 
+// Loops over tasks, as the result lies in memory: panels of what is transposed come before the dims
+// in them, so that a task reads whole rows of the argument, and writes what lies side by side.
+// *of_lanes: positions of the last dim in a task.
+static NodeList *map_tasks(Lowering *lower, uint16_t result, bool crosses, int64_t *of_lanes) {
+    Kernel *kernel = lower->kernel;
+    TileDimList dims = lower_buffer_dims(lower, result), order = dims;
+    DimSet box = lower_buffer_set(lower, result);
+    int64_t steps[TILE_RANK_MAX], panel = widest_panel(kernel);
+    int last = crosses && panel > 1 ? 0 : dims.count - 1;
+    for (int i = dims.count - 1; i > last; i--)
+        order.at[i] = dims.at[i - 1];
+    if (dims.count)
+        order.at[last] = dims.at[dims.count - 1];
+    TaskSchedule tasks = lower_tasks(lower, &(TaskShape){.seconds = map_seconds(lower, box)});
+    schedule_pieces(&order, lower->typical.at, lower_volume(lower, box), &tasks, steps);
+    if (dims.count)
+        *of_lanes = steps[last] = round_up(steps[last], panel);
+    NodeList *into = &kernel->body;
+    for (int i = 0; i < order.count; i++)
+        if (steps[i] != kernel->dims.at[order.at[i]].extent)
+            into = &node_loop(kernel, into, LOOP_PARALLEL, order.at[i], steps[i])->body;
+    return into;
+}
+
 void lower_map(Lowering *lower) {
     Kernel *kernel = lower->kernel;
     uint32_t n_outputs = lower->group->outputs.count;
     uint16_t first = (uint16_t)(kernel->n_args - n_outputs);
     TileDimList dims = lower_buffer_dims(lower, first);
-    DimSet box = lower_buffer_set(lower, first);
-    int64_t steps[TILE_RANK_MAX];
-    TaskSchedule tasks = lower_tasks(lower, &(TaskShape){.seconds = map_seconds(lower, box)});
-    schedule_pieces(&dims, lower->typical.at, lower_volume(lower, box), &tasks, steps);
-    int64_t panel = widest_panel(kernel);
-    if (dims.count)
-        steps[dims.count - 1] = round_up(steps[dims.count - 1], panel);
-    NodeList *into = &kernel->body;
-    for (int i = 0; i < dims.count; i++)
-        if (steps[i] != kernel->dims.at[dims.at[i]].extent)
-            into = &node_loop(kernel, into, LOOP_PARALLEL, dims.at[i], steps[i])->body;
     TileDimId lanes = dims.count ? dims.at[dims.count - 1] : TILE_DIM_NONE;
     TileDimId crossing = crossing_dim(lower, &dims, lanes);
+    int64_t of_lanes = 1;
+    NodeList *into = map_tasks(lower, first, crossing != TILE_DIM_NONE, &of_lanes);
     if (crossing != TILE_DIM_NONE) {
-        if (steps[dims.count - 1] > STRIP_LANES)
+        if (of_lanes > STRIP_LANES)
             into = &node_loop(kernel, into, LOOP_SEQUENTIAL, lanes, STRIP_LANES)->body;
-        dims = lower_order(box & ~set_of(lanes) & ~set_of(crossing), &dims);
+        DimSet others = lower_buffer_set(lower, first) & ~set_of(lanes) & ~set_of(crossing);
+        dims = lower_order(others, &dims);
         dims.at[dims.count++] = crossing;
         dims.at[dims.count++] = lanes;
     }
     Stage *stage = node_compute(kernel, into, dims, lanes);
-    stage->pad = panel > 1;
+    stage->pad = widest_panel(kernel) > 1;
     TermBuilder terms = terms_open(lower, stage);
     for (uint32_t i = 0; i < n_outputs; i++)
         terms_store(&terms, SINK_SET, (uint16_t)(first + i),
