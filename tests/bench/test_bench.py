@@ -292,10 +292,11 @@ def test_sources_of_tuning_compile(entry):
 def test_searches_are_summed_up():
     def kernel(seconds, ratios, ranks):
         return dict(default_seconds=seconds, rank_correlation=ranks,
-                    trials=[dict(ratio=ratio) for ratio in ratios])
+                    trials=[dict(ratio=ratio, last=True) for ratio in ratios])
 
     found = dict(kernels=[kernel(3.0, [0.5, 2.0], 0.9), kernel(1.0, [1.5], 0.5),
                           kernel(0.1, [], None)], programs=[])
+    found["kernels"][0]["trials"].append(dict(ratio=0.4, last=False))
     against_best, mean, least = summary(found)
     assert against_best == 4.1 / 2.6
     assert mean == pytest.approx((3 * 0.9 + 0.5) / 4) and least == 0.5

@@ -6,8 +6,10 @@ usage: python tests/bench/tuning.py ATTC [--cases NAME,layer-*,...] [--threads T
 
 A line per case. Each is searched with the effort; then the default and what was found run in turns,
 in processes of their own, and the ratio of their medians is told beside what the search says.
-`against the best` is how much slower the default is than the best of everything that the search
-measured, program and kernel by kernel; with --effort exhaustive that is the best of the space.
+`against the best` is how much slower the default is than the best that the search found, program
+and kernel by kernel; with --effort exhaustive that is the best of the space. What counts are the
+last comparisons, which judge the fastest by new runs: of hundreds of schedules that ran a few times
+each, the fastest was lucky, too.
 `ranks` is the rank correlation of predicted and measured times, the mean over kernels by their
 time; the least of the kernels that take a tenth of the time and more stands behind it.
 """
@@ -64,8 +66,8 @@ def attc_json(attc, *words):
 
 
 def best_ratio(kernel):
-    """Of its time to the default's, of the best that was measured."""
-    return min([1.0] + [trial["ratio"] for trial in kernel["trials"]])
+    """Of its time to the default's, of the best of the last comparisons."""
+    return min([1.0] + [trial["ratio"] for trial in kernel["trials"] if trial["last"]])
 
 
 def summary(found):

@@ -135,11 +135,11 @@ static json_t *trials_json(const TuneSite *site, Arena *arena) {
         const TuneTrial *trial = &site->trials.at[i];
         if (trial->ratios.count)
             json_array_append_new(
-                list,
-                json_pack("{s:o, s:o, s:o, s:i}", "schedule",
-                          json_loads(schedule_to_json(arena, &trial->schedule), 0, NULL),
-                          "predicted_seconds", report_number(trial->schedule.seconds), "ratio",
-                          report_number(trial->ratio), "pairs", (int)trial->ratios.count));
+                list, json_pack("{s:o, s:o, s:o, s:i, s:b}", "schedule",
+                                json_loads(schedule_to_json(arena, &trial->schedule), 0, NULL),
+                                "predicted_seconds", report_number(trial->schedule.seconds),
+                                "ratio", report_number(trial->ratio), "pairs",
+                                (int)trial->ratios.count, "last", trial->last));
     }
     return list;
 }
