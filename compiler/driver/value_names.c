@@ -18,11 +18,7 @@ static uint64_t key_of(Name name) {
 }
 
 static Name source_name(const Naming *naming, const Value *value) {
-    if (value->op == OP_INPUT)
-        return value->name;
-    return value->hint
-               ? value->hint
-               : names_find(naming->interned, arena_printf(naming->arena, "t%u", value->id));
+    return names_find(naming->interned, value_label(naming->arena, value));
 }
 
 static void count_use(Naming *naming, const Value *value) {

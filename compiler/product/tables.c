@@ -177,8 +177,7 @@ static const char *tensor_name(TableBuilder *build, const TableLevel *level, con
     for (uint32_t i = 0; buffer->role == BUFFER_OUTPUT && i < level->graph->outputs.count; i++)
         if (level->graph->outputs.at[i].value == value)
             return copy_text(build, level->graph->outputs.at[i].name);
-    return value->hint ? copy_text(build, value->hint)
-                       : arena_printf(build->arena, "v%u", value->id);
+    return copy_text(build, value_label(build->arena, value));
 }
 
 static void add_tensor(TableBuilder *build, TableLevel *level, uint32_t index, int64_t role,

@@ -415,12 +415,7 @@ static void print_launch(const TileProgram *program, const Launch *launch, Text 
         if (i)
             text_add(out, ", ");
         text_printf(out, "%s=", kernel->buffers.at[i].name);
-        if (value->op == OP_INPUT && value->name)
-            text_add(out, value->name);
-        else if (value->hint)
-            text_add(out, value->hint);
-        else
-            text_printf(out, "v%u", value->id);
+        text_add(out, value_label(out->arena, value));
     }
     text_add(out, ") with");
     for (uint32_t i = 0; i < kernel->dims.count; i++) {

@@ -15,13 +15,6 @@
 
 // ---- an empty kernel ----
 
-static Name part_name(Arena *arena, const Group *part) {
-    const Value *output = part->outputs.at[0];
-    if (output->hint)
-        return output->hint;
-    return arena_printf(arena, "v%u", output->id);
-}
-
 void lower_open(Lowering *lower, const LowerRequest *request, Group *part, Arena *arena,
                 Arena *kernel_arena) {
     const Graph *graph = request->plan->fusion->graph;
@@ -32,7 +25,7 @@ void lower_open(Lowering *lower, const LowerRequest *request, Group *part, Arena
                         .extents = request->extents,
                         .arena = arena,
                         .group = part};
-    lower->kernel = kernel_new(kernel_arena, part_name(kernel_arena, part));
+    lower->kernel = kernel_new(kernel_arena, value_label(kernel_arena, part->outputs.at[0]));
     lower->kernel->prefetch = request->plan->prefetch;
     lower->dim_of = arena_array(arena, TileDimId, graph->dims.count + 1);
     memset(lower->dim_of, TILE_DIM_NONE, graph->dims.count);
@@ -309,12 +302,6 @@ static void add_kernel_dims(Survey *s) {
 
 // ---- arguments ----
 
-static Name argument_label(const Lowering *lower, const Value *value) {
-    if (value->op == OP_INPUT && value->name)
-        return value->name;
-    return value->hint ? value->hint : arena_printf(lower->kernel->arena, "v%u", value->id);
-}
-
 static void add_argument(Lowering *lower, const Value *value, const DimList *order, Place place) {
     TileDimList dims = {0};
     for (int i = 0; i < order->count; i++) {
@@ -327,7 +314,7 @@ static void add_argument(Lowering *lower, const Value *value, const DimList *ord
     if (planned->memory.panel != DIM_NONE)
         panel = dims.at[dims.count - 1]; // contiguous, perhaps under another name
     uint16_t buffer =
-        kernel_add_argument_panel(lower->kernel, argument_label(lower, value), value->elem, place,
+        kernel_add_argument_panel(lower->kernel, lower_label(lower, value), value->elem, place,
                                   dims, panel, planned->memory.panel_width);
     vec_push(lower->arena, &lower->launch_buffers, (uint32_t)(planned - lower->plan->buffers.at));
     if (place == PLACE_IN)
@@ -409,7 +396,7 @@ TileDimList lower_buffer_dims(const Lowering *lower, uint16_t buffer) {
 }
 
 Name lower_label(const Lowering *lower, const Value *value) {
-    return value->hint ? value->hint : arena_printf(lower->kernel->arena, "t%u", value->id);
+    return value_label(lower->kernel->arena, value);
 }
 
 int64_t lower_volume(const Lowering *lower, DimSet dims) {
