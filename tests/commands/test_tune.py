@@ -212,6 +212,12 @@ def entries_of(db):
     return read(attc("db", "export", "--db", db)[0])
 
 
+def test_kernels_are_called_as_in_the_table_of_costs(source):
+    costs = attc_json("cost", source, *D, "--space", "--threads", 1, "--no-db")
+    called = {space["kernel"] for space in costs["spaces"]}
+    assert len(called) > 1 and called <= {kernel["name"] for kernel in costs["kernels"]}
+
+
 def test_what_is_told_of_is_what_is_kept(source, db):
     found = attc_json("tune", source, *D, "--threads", 1, "--db", db)
     assert found["threads"] == 1 and found["candidates"] > 0 and not found["interrupted"]

@@ -103,7 +103,7 @@ DECISIONS = [
 @pytest.mark.parametrize("decision, options", DECISIONS)
 def test_each_decision_is_right(tmp_path, decision, options):
     """Some of them make the same kernels as the default here; all of them are right."""
-    text, sizes = tmp_path / "schedules.txt", ["-D", "n=61", *D[2:]]
+    text, sizes = tmp_path / "schedules.txt", ["-D", "n=29", *D[2:]]
     chosen = of_program(CHAIN, BY_COST | decision, options, sizes)
     text.write_text(text_of(chosen))
     assert program(CHAIN, "--schedules", text, *options, sizes=sizes)[:2] == (
