@@ -26,7 +26,7 @@ typedef struct {
     double splats_per_second; // loads of one element from L1 into all lanes of a vector
     double l1_bytes_per_second, l2_bytes_per_second, l3_bytes_per_second, memory_bytes_per_second;
     // of what microkernels ask for line by line in rows apart, the part that they wait for beside
-    // their arithmetic, at the rates above
+    // their arithmetic, at the rates above; what else is waited for is told in times of it
     double scattered_exposed;
     // threads
     int threads;           // cores that work is planned for

@@ -218,6 +218,8 @@ struct Value {
     const NamedPart *parts; // CONTRACT, by graph_simplify for graph_contract
     uint32_t n_parts;
 };
+// What kernels and manifests call it: as the source does, or "t12" after its number.
+const char *value_label(Arena *arena, const Value *value);
 
 typedef struct {
     Name name;
@@ -245,8 +247,6 @@ typedef struct {
 
 // ---- graph.c: construction (hash-consing) ------------------------------------------------------
 Graph *graph_new(Session *session, Name entry);
-// What tables and kernels call it: as the source does, or "t12" after its number.
-const char *value_label(Arena *arena, const Value *value);
 // Empty, with the same dims (same DimIds) and entry, and room for as many values.
 Graph *graph_new_like(const Graph *graph, Arena *arena);
 DimId graph_find_dim(const Graph *graph, Name name);         // DIM_NONE: there is none

@@ -102,6 +102,7 @@ static const char *reason_of(Arena *arena, sqlite3 *handle, int status) {
     case SQLITE_CORRUPT:
     case SQLITE_TOOBIG:
     case SQLITE_SCHEMA:
+    case SQLITE_CONSTRAINT: // what is put has none of its own: two rows of one key were there
         return arena_printf(arena, "is damaged: %s", message);
     case SQLITE_BUSY:
     case SQLITE_LOCKED:

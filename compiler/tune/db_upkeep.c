@@ -51,14 +51,22 @@ static void add_line(Text *lines, const char *line) {
     text_printf(lines, "%s%s", lines->length ? "\n" : "", line);
 }
 
+// A row of SQLite's check may be several lines, the first of which only tells where they belong.
+static void add_damage(TuneDb *db, Text *lines, const char *row) {
+    char *rest = arena_printf(db->arena, "%s", row);
+    for (char *line = strsep(&rest, "\n"); line; line = strsep(&rest, "\n"))
+        if (*line && strncmp(line, "***", 3) != 0)
+            add_line(lines, arena_printf(db->arena, "is damaged: %s", line));
+}
+
 // SQLite's own check: of pages, of the index against the table.
 static void check_pages(TuneDb *db, Text *lines) {
     const char *why = NULL;
     sqlite3_stmt *check = db_prepare(db, "PRAGMA integrity_check(20)", &why);
     while (db_row(db, check, &why)) {
-        const char *line = (const char *)sqlite3_column_text(check, 0);
-        if (line && strcmp(line, "ok") != 0)
-            add_line(lines, arena_printf(db->arena, "is damaged: %s", line));
+        const char *row = (const char *)sqlite3_column_text(check, 0);
+        if (row && strcmp(row, "ok") != 0)
+            add_damage(db, lines, row);
     }
     if (why)
         add_line(lines, why);

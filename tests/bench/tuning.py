@@ -6,10 +6,10 @@ usage: python tests/bench/tuning.py ATTC [--cases NAME,layer-*,...] [--threads T
 
 A line per case. Each is searched with the effort; then the default and what was found run in turns,
 in processes of their own, and the ratio of their medians is told beside what the search says.
-`against the best` is how much slower the default is than the best that the search found, program
-and kernel by kernel; with --effort exhaustive that is the best of the space. What counts are the
-last comparisons, which judge the fastest by new runs: of hundreds of schedules that ran a few times
-each, the fastest was lucky, too.
+`against the best` is how much slower the default is than the best of the last comparisons, program
+and kernel by kernel: they judge those that were the fastest of the search, with --effort exhaustive
+of the whole space, by new runs. What ran a few times only and was the fastest of hundreds was
+lucky, too.
 `ranks` is the rank correlation of predicted and measured times, the mean over kernels by their
 time; the least of the kernels that take a tenth of the time and more stands behind it.
 """

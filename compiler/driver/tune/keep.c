@@ -8,11 +8,11 @@
 bool tuner_open_db(Tuner *tuner) {
     tuner->path = database_path(tuner->options);
     tuner->db = tuner->path ? database_open(tuner->options, tuner->path, TUNE_DB_WRITE) : NULL;
-    // What cannot be kept later need not be searched.
     const char *why = NULL;
-    if (tuner->db && !tune_db_is_whole(tuner->db, &why))
-        return database_problem(tuner->options, tuner->path, why) == EXIT_FINE;
-    return tuner->db;
+    if (!tuner->db || tune_db_is_whole(tuner->db, &why))
+        return tuner->db;
+    database_problem(tuner->options, tuner->path, why); // what cannot be kept is not searched
+    return false;
 }
 
 // ---- winners ------------------------------------------------------------------------------------

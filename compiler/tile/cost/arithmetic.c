@@ -32,6 +32,8 @@ static const double MASKING = 1.3;        // masks that live in vector registers
 static const double ACROSS_PER_SUM = 1.5; // adding up a vector of summed lanes
 static const double CROSSING = 3;         // a vector of a transposed block, which is 4 shuffles,
 static const double CROSSING_LOST = 8;    // more if L1 does not keep its rows
+// FOLD, a vector to one number: other rows hide half of it. Measured on an Intel Xeon (6.167.1):
+// softmax in pieces of 64 to 512 positions.
 static const double STAGE_ENTRY = 15, LOOP_ENTRY = 6, FOLD = 6;
 
 static double ceiling(double x) {

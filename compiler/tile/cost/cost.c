@@ -19,9 +19,8 @@
 // further away; and how many times the machine's own part is waited for beside.
 //
 // Source: all schedules of 17 contraction kernels, measured (8 to 512 rows), least squares; sums by
-// the ranks of twelve. No data further away is waited for shorter, where L3 has at most 3/4 of the
-// rate of L2. Of the machine's part (places.c): by the ranks of 20 products and 3 attention cores
-// on an Intel Xeon (6.167.1), whose part is 0.3.
+// the ranks of twelve. Of the machine's part (places.c): by the ranks of 20 products and 3
+// attention cores on an Intel Xeon (6.167.1), whose part is 0.3.
 static const struct {
     double exposed[2], scattered[2];
 } FLOWS[N_FLOWS] = {
@@ -32,17 +31,16 @@ static const struct {
     [FLOW_SUMS_SCATTERED] = {{1, 0.75}, {1, 2}},     [FLOW_STORED] = {{0.4, 0.4}, {0, 0}},
     [FLOW_STORED_SCATTERED] = {{0.4, 0.4}, {1, 1}}};
 
-// Lines of panels that L2 has to bring nearly as fast as it can are waited for on a machine that
-// does not look far ahead: so many times its own part where L2 takes as long as the arithmetic.
-// Measured: all schedules of multi-head attention on an Intel Xeon (6.167.1), where products of 4
-// rows take 1.5 times as long as the longer of both, of 1 and 2 rows twice.
-static const double BUSY = 3;
+// What is waited for of panels grows with the bytes that each cycle of the arithmetic asks for: so
+// many times the machine's own part for one of them. Measured like that part: all schedules of
+// multi-head attention, whose products of 4 rows take 1.5 times as long as the longer of arithmetic
+// and L2, of 1 and 2 rows twice.
+static const double PANEL_BYTE = 0.06;
 
-// busy: seconds of the level's traffic over those of the arithmetic.
-static double exposed_part(const Machine *machine, int flow, bool further, double busy) {
+static double exposed_part(const Machine *machine, int flow, bool further, double bytes_a_cycle) {
     double times = FLOWS[flow].scattered[further];
-    if (flow == FLOW_LANES_PANELS && !further)
-        times = fmax(times, BUSY * busy);
+    if (flow == FLOW_LANES_PANELS)
+        times = fmax(times, PANEL_BYTE * bytes_a_cycle);
     return fmin(FLOWS[flow].exposed[further] + machine->scattered_exposed * times, 1);
 }
 
@@ -77,11 +75,10 @@ static void add_stage_cost(Walk *w, const Stage *stage) {
         cost.cycles += cost_add_traffic(w, stage, bytes);
     for (int flow = 0; flow < N_FLOWS; flow++)
         for (int level = 0; level < N_FROM; level++) {
-            double busy = cost_bytes_seconds(w->machine, level, bytes[flow][level]) /
-                          (cost.cycles * machine_cycle(w->machine));
             cost.bytes[level] += bytes[flow][level];
             cost.exposed[level] +=
-                bytes[flow][level] * exposed_part(w->machine, flow, level > FROM_L2, busy);
+                bytes[flow][level] * exposed_part(w->machine, flow, level > FROM_L2,
+                                                  bytes[flow][level] / fmax(cost.cycles, 1));
         }
     cost.seconds = cost_stage_seconds(&cost, w->machine);
     w->seconds += cost.seconds;

@@ -145,7 +145,6 @@ typedef enum {
 double cost_add_traffic(Walk *w, const Stage *stage, double bytes[N_FLOWS][N_FROM]);
 
 // ---- rates.c: from what was counted to seconds ----
-double cost_bytes_seconds(const Machine *machine, int level, double bytes);
 double cost_stage_seconds(const StageCost *stage, const Machine *machine);
 
 #endif

@@ -11,10 +11,10 @@
 // faster: E / T and A / T are below 1 there.
 #include "tile/cost/cost.h"
 
-double cost_bytes_seconds(const Machine *machine, int level, double bytes) {
+static double bandwidth(const Machine *machine, int level) {
     const double rates[] = {machine->l1_bytes_per_second, machine->l2_bytes_per_second,
                             machine->l3_bytes_per_second, machine->memory_bytes_per_second};
-    return bytes / rates[level];
+    return rates[level];
 }
 
 // Seconds of a stage, each alone. Bytes from L1 are loads of the arithmetic.
@@ -26,8 +26,8 @@ typedef struct {
 static Alone alone_on(const StageCost *stage, const Machine *machine) {
     Alone alone = {.arithmetic = stage->cycles * machine_cycle(machine)};
     for (int level = FROM_L2; level < N_FROM; level++) {
-        alone.of[level] = cost_bytes_seconds(machine, level, stage->bytes[level]);
-        alone.exposed_of[level] = cost_bytes_seconds(machine, level, stage->exposed[level]);
+        alone.of[level] = stage->bytes[level] / bandwidth(machine, level);
+        alone.exposed_of[level] = stage->exposed[level] / bandwidth(machine, level);
         alone.traffic += alone.of[level];
         alone.exposed += alone.exposed_of[level];
     }

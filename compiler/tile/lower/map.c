@@ -85,27 +85,46 @@ static int64_t widest_panel(const Kernel *kernel) {
     return width;
 }
 
-// Loops over tasks, as the result lies in memory: panels of what is transposed come before the dims
-// in them, so that a task reads whole rows of the argument, and writes what lies side by side.
-// *of_lanes: positions of the last dim in a task.
+// Pieces of the result along its dims, with the last one before the others: panels of what is
+// transposed, each of which holds all of the others. A task reads whole rows of the argument, and
+// writes what lies side by side.
+static void pieces_of_panels(const Lowering *lower, const TileDimList *dims,
+                             const TaskSchedule *tasks, int64_t panel, int64_t *steps) {
+    int64_t counts[TILE_RANK_MAX], pieces[TILE_RANK_MAX], points = 1;
+    TileDimList order = {.count = dims->count};
+    for (int i = 0; i < dims->count; i++) {
+        int from = i ? i - 1 : dims->count - 1;
+        order.at[i] = (TileDimId)i;
+        counts[i] = lower->typical.at[dims->at[from]];
+        counts[i] = i ? counts[i] : ceil_div(counts[i], panel);
+        points *= counts[i];
+    }
+    schedule_pieces(&order, counts, points, tasks, pieces);
+    for (int i = 0; i < dims->count; i++)
+        steps[i ? i - 1 : dims->count - 1] = pieces[i] * (i ? 1 : panel);
+}
+
+// Loops over tasks. *of_lanes: positions of the last dim in one.
 static NodeList *map_tasks(Lowering *lower, uint16_t result, bool crosses, int64_t *of_lanes) {
     Kernel *kernel = lower->kernel;
-    TileDimList dims = lower_buffer_dims(lower, result), order = dims;
+    TileDimList dims = lower_buffer_dims(lower, result);
     DimSet box = lower_buffer_set(lower, result);
     int64_t steps[TILE_RANK_MAX], panel = widest_panel(kernel);
-    int last = crosses && panel > 1 ? 0 : dims.count - 1;
-    for (int i = dims.count - 1; i > last; i--)
-        order.at[i] = dims.at[i - 1];
-    if (dims.count)
-        order.at[last] = dims.at[dims.count - 1];
+    int last = dims.count - 1;
+    bool of_panels = crosses && panel > 1;
     TaskSchedule tasks = lower_tasks(lower, &(TaskShape){.seconds = map_seconds(lower, box)});
-    schedule_pieces(&order, lower->typical.at, lower_volume(lower, box), &tasks, steps);
+    if (of_panels)
+        pieces_of_panels(lower, &dims, &tasks, panel, steps);
+    else
+        schedule_pieces(&dims, lower->typical.at, lower_volume(lower, box), &tasks, steps);
     if (dims.count)
         *of_lanes = steps[last] = round_up(steps[last], panel);
     NodeList *into = &kernel->body;
-    for (int i = 0; i < order.count; i++)
-        if (steps[i] != kernel->dims.at[order.at[i]].extent)
-            into = &node_loop(kernel, into, LOOP_PARALLEL, order.at[i], steps[i])->body;
+    for (int i = 0; i < dims.count; i++) {
+        int at = !of_panels ? i : i ? i - 1 : last;
+        if (steps[at] != kernel->dims.at[dims.at[at]].extent)
+            into = &node_loop(kernel, into, LOOP_PARALLEL, dims.at[at], steps[at])->body;
+    }
     return into;
 }
 
