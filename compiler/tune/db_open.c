@@ -184,14 +184,19 @@ static bool ask_number(TuneDb *db, const char *sql, const char *parameter, int64
 
 // ---- the file -----------------------------------------------------------------------------------
 
-static void make_folders(Arena *arena, const char *path) {
+static bool make_folders(Arena *arena, const char *path, const char **why) {
     char *folder = arena_printf(arena, "%s", path);
     char *slash = strchr(folder + (*folder == '/'), '/');
     for (; slash; slash = strchr(slash + 1, '/')) {
         *slash = 0;
-        mkdir(folder, 0777); // opening the file tells when that fails
+        if (mkdir(folder, 0777) && errno != EEXIST) {
+            *why = arena_printf(arena, "cannot be made: no folder %s: %s", folder,
+                                errno_reason(arena, errno));
+            return false;
+        }
         *slash = '/';
     }
+    return true;
 }
 
 // Is there something to open? Nothing but a regular file is.
@@ -306,8 +311,8 @@ TuneDb *tune_db_open(Arena *arena, const char *path, TuneDbMode mode, const char
     *why = NULL;
     if (!look_at(arena, path, &is_there, why) || (mode == TUNE_DB_READ && !is_there))
         return NULL;
-    if (mode == TUNE_DB_WRITE && !is_there)
-        make_folders(arena, path);
+    if (mode == TUNE_DB_WRITE && !is_there && !make_folders(arena, path, why))
+        return NULL;
     TuneDb *db = arena_new_of(arena, TuneDb);
     db->arena = arena;
     bool ok = connect(db, path, mode, why) && prepare(db, mode, &empty, why);

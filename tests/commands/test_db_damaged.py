@@ -316,3 +316,8 @@ def test_files_that_are_not_there(tmp_path):
         _, err = attc("db", action, tmp_path, "--db", tmp_path / "x.db", status=1)
         assert str(tmp_path) in err
     assert list(tmp_path.iterdir()) == []
+
+
+def test_folders_that_cannot_be_made():
+    _, err = attc("db", "import", "-", "--db", "/sys/attc/x.db", stdin=text_of(entry(0)), status=1)
+    assert "database /sys/attc/x.db cannot be made: no folder /sys/attc: " in err
