@@ -73,12 +73,6 @@ static void add_dim(Graph *graph, Dim dim) {
     map_put(graph->named, name_key(dim.name), (void *)(uintptr_t)graph->dims.count);
 }
 
-const char *value_label(Arena *arena, const Value *value) {
-    if (value->op == OP_INPUT && value->name)
-        return value->name;
-    return value->hint ? value->hint : arena_printf(arena, "t%u", value->id);
-}
-
 Graph *graph_new(Session *session, Name entry) {
     return graph_new_for(session, session->arena, entry, 0);
 }

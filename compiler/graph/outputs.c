@@ -1,7 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
-// Outputs of a graph, and what they are called in source text, where the names of inputs and
-// outputs are one space.
+// Outputs of a graph, and names: of outputs in source text, where inputs and outputs are one space,
+// and of any value.
 #include "graph/cons.h"
+
+const char *value_label(Arena *arena, const Value *value) {
+    if (value->op == OP_INPUT && value->name)
+        return value->name;
+    return value->hint ? value->hint : arena_printf(arena, "t%u", value->id);
+}
 
 void graph_output(Graph *graph, Name name, Value *value, DimList order) {
     vec_push(graph->arena, &graph->outputs, (Output){name, value, order, USE_PLAIN});

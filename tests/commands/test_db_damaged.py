@@ -205,16 +205,27 @@ def test_an_index_is_made_anew(sound, tmp_path):
     assert attc("db", "check", "--db", path)[0].startswith(f"entries: {N_ENTRIES},")
 
 
+def test_rows_of_one_key_are_told_of(sound, tmp_path):
+    """An index of what may be there once cannot be made anew where it is there twice."""
+    path = tmp_path / "x.db"
+    groups = [entry(i)["group"].encode() for i in (1, 2)]
+    path.write_bytes(sound.replace(*groups))
+    err = attc("db", "prune", "--db", path, status=1)[1]
+    assert f"database {path} is damaged: UNIQUE constraint failed: schedules.group_id" in err
+
+
 def test_nothing_is_searched_that_cannot_be_kept(sound, tmp_path):
-    """The page that is damaged is none of those that are read before the first entry is put."""
+    """Of most pages nothing is read before the first entry is put."""
     path = tmp_path / "x.db"
     source = tmp_path / "sum.attn"
     source.write_text("def Sum(X[n]):\n    Y[] = sum(X[n], reduced_dim=n)\n    return Y[]\n")
-    page(len(sound) // PAGE, 255)(path, sound)
     command = ["tune", source, "--entry", "Sum", "-D", "n=64", "--effort", "quick", "--db", path]
-    out, err = attc(*command, status=1)
-    assert out == "" and f"database {path} is damaged: " in err and "***" not in err
-    assert path.read_bytes()[-PAGE:] == bytes([255]) * PAGE
+    for number in range(2, len(sound) // PAGE + 1):
+        page(number, 255)(path, sound)
+        damaged = path.read_bytes()
+        out, err = attc(*command, status=1)
+        assert out == "" and f"database {path} is damaged: Page {number}: " in err
+        assert path.read_bytes() == damaged
 
 
 # ---- texts ---------------------------------------------------------------------------------------
@@ -319,5 +330,6 @@ def test_files_that_are_not_there(tmp_path):
 
 
 def test_folders_that_cannot_be_made():
-    _, err = attc("db", "import", "-", "--db", "/sys/attc/x.db", stdin=text_of(entry(0)), status=1)
-    assert "database /sys/attc/x.db cannot be made: no folder /sys/attc: " in err
+    path = "/proc/attc/x.db"
+    _, err = attc("db", "import", "-", "--db", path, stdin=text_of(entry(0)), status=1)
+    assert f"database {path} cannot be made: no folder /proc/attc: " in err

@@ -29,7 +29,8 @@ static const struct {
     [FLOW_LANES_PANELS] = {{0.02, 0.05}, {0.5, 0}},  [FLOW_LANES_ASKED] = {{0.02, 0.05}, {0.2, 0}},
     [FLOW_LANES_SCATTERED] = {{0.02, 0.05}, {2, 1}}, [FLOW_SUMS] = {{1, 0.75}, {0, 0}},
     [FLOW_SUMS_SCATTERED] = {{1, 0.75}, {1, 2}},     [FLOW_STORED] = {{0.4, 0.4}, {0, 0}},
-    [FLOW_STORED_SCATTERED] = {{0.4, 0.4}, {1, 1}}};
+    [FLOW_STORED_SCATTERED] = {{0.4, 0.4}, {1, 1}},
+};
 
 // What is waited for of panels grows with the bytes that each cycle of the arithmetic asks for: so
 // many times the machine's own part for one of them. Measured like that part: all schedules of

@@ -10,6 +10,9 @@
 //
 // Requires: all outputs have the same dims.
 #include "tile/lower/lower.h"
+
+#include <string.h>
+
 #include "tile/schedule/schedule.h"
 
 enum { STRIP_LANES = 64 };
@@ -85,45 +88,34 @@ static int64_t widest_panel(const Kernel *kernel) {
     return width;
 }
 
-// Pieces of the result along its dims, with the last one before the others: panels of what is
-// transposed, each of which holds all of the others. A task reads whole rows of the argument, and
-// writes what lies side by side.
-static void pieces_of_panels(const Lowering *lower, const TileDimList *dims,
-                             const TaskSchedule *tasks, int64_t panel, int64_t *steps) {
-    int64_t counts[TILE_RANK_MAX], pieces[TILE_RANK_MAX], points = 1;
-    TileDimList order = {.count = dims->count};
-    for (int i = 0; i < dims->count; i++) {
-        int from = i ? i - 1 : dims->count - 1;
-        order.at[i] = (TileDimId)i;
-        counts[i] = lower->typical.at[dims->at[from]];
-        counts[i] = i ? counts[i] : ceil_div(counts[i], panel);
-        points *= counts[i];
-    }
-    schedule_pieces(&order, counts, points, tasks, pieces);
-    for (int i = 0; i < dims->count; i++)
-        steps[i ? i - 1 : dims->count - 1] = pieces[i] * (i ? 1 : panel);
-}
-
 // Loops over tasks. *of_lanes: positions of the last dim in one.
+//
+// What is transposed into panels is cut along the panels first, each of which holds all of the
+// other dims: a task reads whole rows of the argument, and writes what lies side by side.
 static NodeList *map_tasks(Lowering *lower, uint16_t result, bool crosses, int64_t *of_lanes) {
     Kernel *kernel = lower->kernel;
-    TileDimList dims = lower_buffer_dims(lower, result);
+    TileDimList order = lower_buffer_dims(lower, result);
+    TileDimId lanes = order.count ? dims_last_of(&order) : TILE_DIM_NONE;
     DimSet box = lower_buffer_set(lower, result);
-    int64_t steps[TILE_RANK_MAX], panel = widest_panel(kernel);
-    int last = dims.count - 1;
-    bool of_panels = crosses && panel > 1;
+    int64_t panel = widest_panel(kernel), unit = crosses ? panel : 1;
+    int64_t counts[TILE_DIM_NONE], steps[TILE_RANK_MAX], points = 1;
+    for (uint32_t d = 0; d < lower->typical.count; d++)
+        counts[d] = lower->typical.at[d];
+    if (unit > 1) {
+        memmove(order.at + 1, order.at, (size_t)(order.count - 1) * sizeof *order.at);
+        order.at[0] = lanes;
+        counts[lanes] = ceil_div(counts[lanes], unit);
+    }
+    for (int i = 0; i < order.count; i++)
+        points = mul_capped(points, counts[order.at[i]]);
     TaskSchedule tasks = lower_tasks(lower, &(TaskShape){.seconds = map_seconds(lower, box)});
-    if (of_panels)
-        pieces_of_panels(lower, &dims, &tasks, panel, steps);
-    else
-        schedule_pieces(&dims, lower->typical.at, lower_volume(lower, box), &tasks, steps);
-    if (dims.count)
-        *of_lanes = steps[last] = round_up(steps[last], panel);
+    schedule_pieces(&order, counts, points, &tasks, steps);
     NodeList *into = &kernel->body;
-    for (int i = 0; i < dims.count; i++) {
-        int at = !of_panels ? i : i ? i - 1 : last;
-        if (steps[at] != kernel->dims.at[dims.at[at]].extent)
-            into = &node_loop(kernel, into, LOOP_PARALLEL, dims.at[at], steps[at])->body;
+    for (int i = 0; i < order.count; i++) {
+        TileDimId dim = order.at[i];
+        int64_t step = dim == lanes ? *of_lanes = round_up(steps[i] * unit, panel) : steps[i];
+        if (step != kernel->dims.at[dim].extent)
+            into = &node_loop(kernel, into, LOOP_PARALLEL, dim, step)->body;
     }
     return into;
 }
