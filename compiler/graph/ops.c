@@ -37,6 +37,13 @@ double op_weight(Op op) {
     return op_table[op].weight;
 }
 
+// Dividers take a vector part by part.
+double op_weight_of_one(Op op) {
+    static const double PARTS = 4;
+    bool divides = op == OP_DIV || op == OP_SQRT || op == OP_RSQRT;
+    return op_weight(op) / (divides ? PARTS : 1);
+}
+
 bool op_commutes(Op op) {
     return (op_table[op].traits & TRAIT_COMMUTES) != 0;
 }

@@ -27,7 +27,7 @@ RATES = ["flops_per_second", "l2_bytes_per_second", "l3_bytes_per_second",
 TAKEN = [40e9, 64e9, 32e9, 8e9]   # what the machine is taken for at first
 REAL = [60e9, 64e9, 32e9, 14e9]   # and what it is
 DATE = "2026-11-24T19:00:00Z"
-COUNTS_VERSION = 6
+COUNTS_VERSION = 7
 
 
 class World:
@@ -75,7 +75,8 @@ class World:
         counts = {"waited": 1, "outside": [0, 0], "cycles": cycles,
                   "stages": [[0, 0, 0, from_memory, 0, 0, 0]]}
         columns = [version, f"{number % 3:016x}", "5", target, "Some CPU", 1, "Y",
-                   json.dumps(NONE | {"kind": "tasks", "tasks": number + 1, "step_points": 0}),
+                   json.dumps(NONE | {"kind": "tasks", "tasks": number + 1, "step_points": 0,
+                                      "rows": 0}),
                    json.dumps(counts), seconds, DATE]
         columns.append(checksum(columns))
         marks = ", ".join("?" * len(columns))
@@ -100,7 +101,7 @@ def checksum(columns):
 def measured(tmp_path):
     world = World(tmp_path)
     text = tmp_path / "none.txt"
-    text.write_text('{"attc_schedules": 1, "schedule_version": 2}\n')
+    text.write_text('{"attc_schedules": 1, "schedule_version": 3}\n')
     world.attc("db", "import", text, "--db", world.db)
     cycle, memory = 4 * 8 / REAL[0], REAL[3]
     for i in range(30):

@@ -9,6 +9,7 @@
 #include <math.h>
 
 #include "tile/lower/nest.h"
+#include "tile/schedule/schedule.h"
 
 // ---- rows of a run -----------------------------------------------------------------------------
 
@@ -31,17 +32,23 @@ static double row_bytes(const Nest *nest, uint32_t run) {
 enum { ROWS_MAX = 16 };
 
 // When the lanes run along a row dim, a block is a few vectors of them.
-int64_t nest_block(const Nest *nest, uint32_t run) {
+TaskShape nest_rows_shape(const Nest *nest, uint32_t run) {
     const Machine *machine = nest->lower->machine;
     bool lanes = nest->lanes != TILE_DIM_NONE && nest->lanes == nest->block_dim;
     int32_t unit = lanes ? machine->vector_bytes / 4 : 1, most = lanes ? 4 * unit : ROWS_MAX;
     double fits = (double)machine->l1_bytes / 2 / (row_bytes(nest, run) + 1);
-    int32_t own = fits >= most ? most : fits > 1 && !lanes ? (int32_t)fits : unit;
+    int32_t kept = fits >= most ? most : fits > 1 && !lanes ? (int32_t)fits : unit;
+    return (TaskShape){.rows = {.kept = kept, .least = unit, .most = most}};
+}
+
+int64_t nest_block(const Nest *nest, uint32_t run) {
+    Arena *arena = nest->lower->arena;
+    TaskShape shape = nest_rows_shape(nest, run);
+    ScheduleList list = {0};
+    schedule_enumerate_rows(arena, &shape, (Schedule){0}, &list);
     StageBlocksList choices = {0};
-    vec_push(nest->lower->arena, &choices, (StageBlocks){.rows = own});
-    for (int32_t rows = unit; rows <= most; rows *= 2)
-        if (rows != own)
-            vec_push(nest->lower->arena, &choices, (StageBlocks){.rows = rows});
+    for (uint32_t i = 0; i < list.count; i++)
+        vec_push(arena, &choices, (StageBlocks){.rows = list.at[i].tasks.rows});
     return lower_blocks(nest->lower, &choices).rows;
 }
 

@@ -6,6 +6,8 @@
 // That of a contraction kernel: likewise of those that the model of schedule/contract_model.c finds
 // nearly as fast as its fastest. The model knows one summed dim and no prologue.
 //
+// That of rows: the cheapest of all blocks of them, with the default tasks.
+//
 // Groups that are equal as one canonical kernel share the choice, so that a layer that is repeated
 // is searched once.
 #include "tile/lower/lower.h"
@@ -206,4 +208,69 @@ bool lower_contracting(Lowering *lower, ContractSchedule *schedule) {
     }
     arena_free(arena);
     return contracts;
+}
+
+// ---- rows ----
+
+static void rows_with(const Lowering *like, const Schedule *schedule, Lowering *lower,
+                      Arena *arena) {
+    lower_open(lower, like->request, like->group, arena, arena);
+    lower_arguments(lower);
+    lower->wanted = schedule;
+    lower_rows(lower);
+}
+
+static double rows_seconds(const Lowering *lower) {
+    TileCost cost = tile_cost(NULL, lower->kernel, lower->typical.at, lower->machine);
+    return schedule_mean_seconds(&cost, lower->machine);
+}
+
+// first: lowered with as many rows as L1 keeps.
+static Schedule cheapest_rows(const Lowering *first, Arena *arena) {
+    ScheduleList list = {0};
+    schedule_enumerate_rows(arena, &first->shape.tasks, first->kernel->schedule, &list);
+    uint32_t best = 0;
+    double least = rows_seconds(first);
+    for (uint32_t i = 1; i < list.count; i++) {
+        Arena *own = arena_new();
+        Lowering lower;
+        rows_with(first, &list.at[i], &lower, own);
+        double seconds = rows_seconds(&lower);
+        best = seconds < least ? i : best;
+        least = fmin(seconds, least);
+        arena_free(own);
+    }
+    return list.at[best];
+}
+
+// Equal kernels share the choice.
+static const Schedule *known_cheapest_rows(const Lowering *first, Arena *arena) {
+    KernelForm form = kernel_form(arena, first->kernel);
+    for (uint32_t d = 0; d < first->typical.count; d++) // those of run time are not in the form
+        vec_push(arena, &form, (uint64_t)first->typical.at[d]);
+    void **known = form_table_at(first->request->rows, &form);
+    if (!*known) {
+        Schedule best = cheapest_rows(first, arena);
+        best.blocks = (StageBlocksList){0};
+        *known = arena_copy(first->graph->arena, &best, sizeof best);
+    }
+    return *known;
+}
+
+void lower_rows_by_cost(Lowering *lower) {
+    const Schedule *wanted = lower->wanted;
+    Arena *arena = arena_new();
+    Lowering first = {0};
+    bool asks = !wanted || wanted->found || wanted->kind != SCHEDULE_TASKS;
+    if (asks) {
+        rows_with(lower, NULL, &first, arena);
+        lower->shape = first.shape;
+        asks = first.shape.kind == SCHEDULE_TASKS && first.shape.tasks.rows.kept &&
+               !lower_takes_wanted(lower);
+    }
+    if (asks)
+        lower->wanted = known_cheapest_rows(&first, arena);
+    lower_rows(lower);
+    lower->wanted = wanted;
+    arena_free(arena);
 }

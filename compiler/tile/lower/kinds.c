@@ -23,6 +23,6 @@ bool lower_kind(Lowering *lower) {
     else if (group->kind != GROUP_ROWS && !group->contraction)
         lower_map(lower);
     else if (!group->contraction || !lower_as_contraction(lower))
-        lower_rows(lower);
+        lower_rows_by_cost(lower);
     return true;
 }

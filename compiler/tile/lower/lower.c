@@ -369,6 +369,7 @@ TileProgram *tile_lower(const Plan *plan, const Machine *machine, const int64_t 
                             *wish,
                             form_table_new(arena),
                             form_table_new(arena),
+                            form_table_new(arena),
                             form_table_new(arena)};
     Lowerer p = {.request = &request,
                  .arena = arena,

@@ -17,7 +17,7 @@ typedef struct {
     ScheduleWish wish;
     // Schedules by what they were searched for, so that layers that repeat are searched once. near:
     // by the shapes of a contraction, see lower_near.
-    FormTable *streams, *contractions, *near;
+    FormTable *streams, *contractions, *rows, *near;
 } LowerRequest;
 
 // A part of a group that becomes one kernel: all of it, or the outputs of one shape.
@@ -127,6 +127,8 @@ bool lower_stream(Lowering *lower, const StreamSchedule *schedule);
 void stream_shape(const Lowering *lower, StreamShape *shape);
 // together.c: contractions of the kernel that read one wide value run head by head.
 void lower_together(Lowering *lower);
+// singles.c: stages over few numbers that were stored one by one run without lanes.
+void lower_singles(Lowering *lower);
 // misfit.c: why lower_stream is false for this plan.
 PlanMisfit lower_misfit(const Lowering *lower, PlanKind plan);
 // kinds.c: any of them, with the schedule that is wanted. false: its plan cannot do a streamed one.
@@ -141,6 +143,7 @@ KernelForm lower_shape_form(const ContractShapes *shapes, Arena *arena);
 // choose.c. contracting: false: better lowered as rows.
 StreamSchedule lower_streaming(Lowering *lower);
 bool lower_contracting(Lowering *lower, ContractSchedule *schedule);
+void lower_rows_by_cost(Lowering *lower); // lower_rows, in blocks of as many rows as take least
 bool lower_takes_wanted(Lowering *lower); // scheduled.c; requires: the shape is set
 // scheduled.c: one of these, for the next place. The first is the default.
 StageBlocks lower_blocks(Lowering *lower, const StageBlocksList *choices);

@@ -124,7 +124,9 @@ void roles_emit(const Nest *nest, const Member *member, uint16_t buffer, NodeLis
 void shifted_emit(const Nest *nest, const Member *member, uint16_t buffer, NodeList *into);
 
 // ---- blocks.c: what is chosen for each place of the nest ----
-// Rows that a run works off at a time; by default as many as keep what they touch in half of L1.
+// Rows that a run may work off at a time: `kept` are as many as keep what they touch in half of L1.
+TaskShape nest_rows_shape(const Nest *nest, uint32_t run);
+// Rows that a run works off at a time, as a place of its own; by default as many as L1 keeps.
 int64_t nest_block(const Nest *nest, uint32_t run);
 // The blocks of all contraction stages.
 void nest_choose_blocks(Nest *nest);

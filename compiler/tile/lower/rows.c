@@ -117,9 +117,11 @@ static double rows_seconds(const Nest *nest) {
 static void choose_pieces(Nest *nest, const TileDimList *rows) {
     Lowering *lower = nest->lower;
     int64_t steps[TILE_RANK_MAX];
-    TaskSchedule tasks = lower_tasks(lower, &(TaskShape){.seconds = rows_seconds(nest)});
+    TaskShape shape = rows->count ? nest_rows_shape(nest, 0) : (TaskShape){0};
+    shape.seconds = rows_seconds(nest);
+    TaskSchedule tasks = lower_tasks(lower, &shape);
     schedule_pieces(rows, lower->typical.at, lower_volume(lower, nest->rows), &tasks, steps);
-    nest->block = rows->count ? nest_block(nest, 0) : 0;
+    nest->block = tasks.rows;
     for (int i = 0; i < rows->count; i++) {
         TileDimId d = rows->at[i];
         int64_t step = steps[i], typical = lower->typical.at[d];
@@ -129,6 +131,18 @@ static void choose_pieces(Nest *nest, const TileDimList *rows) {
         }
         nest->steps[d] = step;
     }
+}
+
+static NodeList *open_pieces(Nest *nest, const TileDimList *rows) {
+    Kernel *kernel = nest->lower->kernel;
+    NodeList *into = &kernel->body;
+    choose_pieces(nest, rows);
+    for (int i = 0; i < rows->count; i++) {
+        TileDimId d = rows->at[i];
+        if (nest->steps[d] != kernel->dims.at[d].extent)
+            into = &node_loop(kernel, into, LOOP_PARALLEL, d, nest->steps[d])->body;
+    }
+    return into;
 }
 
 // Row dims that every result has.
@@ -173,16 +187,6 @@ void lower_rows(Lowering *lower) {
     if (parts)
         nest.narrowed = set_of(lower_cut_dim(lower));
     nest_analyse(&nest);
-    if (parts) {
-        nest_emit(&nest, open_part(&nest, &rows));
-        return;
-    }
-    choose_pieces(&nest, &rows);
-    NodeList *into = &lower->kernel->body;
-    for (int i = 0; i < rows.count; i++)
-        if (nest.steps[rows.at[i]] != lower->kernel->dims.at[rows.at[i]].extent)
-            into =
-                &node_loop(lower->kernel, into, LOOP_PARALLEL, rows.at[i], nest.steps[rows.at[i]])
-                     ->body;
-    nest_emit(&nest, into);
+    nest_emit(&nest, parts ? open_part(&nest, &rows) : open_pieces(&nest, &rows));
+    lower_singles(lower);
 }

@@ -17,6 +17,7 @@
 static const ScheduleField of_tasks[] = {
     NUMBER(tasks.tasks, "tasks", 1, 1 << 20),
     {"step_points", OF(Schedule, tasks.step_points), 0, INT64_MAX, 1, NULL},
+    NUMBER(tasks.rows, "rows", 0, 1024),
 };
 static const ScheduleField of_contract[] = {
     FLAG(contract.axes.transposed, "transposed"),

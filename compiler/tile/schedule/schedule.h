@@ -18,6 +18,8 @@ static inline bool schedule_has_default_axes(const ContractSchedule *schedule) {
 // In a fixed order; of all kinds: schedule_enumerate.
 void schedule_enumerate_tasks(Arena *arena, const TaskShape *shape, const Machine *machine,
                               ScheduleList *into);
+// The schedule with each block of rows that the shape leaves, the one that L1 keeps first.
+void schedule_enumerate_rows(Arena *arena, const TaskShape *shape, Schedule of, ScheduleList *into);
 void schedule_enumerate_contract(Arena *arena, const ContractShapes *shapes, const Machine *machine,
                                  ScheduleList *into);
 void schedule_enumerate_stream(Arena *arena, const StreamSchedule *wanted, const StreamShape *shape,

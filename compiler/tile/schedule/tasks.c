@@ -11,22 +11,40 @@ enum { STEP_POINTS = 512, STEP_TASKS_PER_THREAD = 4 };
 
 TaskSchedule schedule_tasks(const TaskShape *shape, const Machine *machine) {
     if (shape->steps)
-        return (TaskSchedule){STEP_TASKS_PER_THREAD * machine->threads, STEP_POINTS};
+        return (TaskSchedule){.tasks = STEP_TASKS_PER_THREAD * machine->threads,
+                              .step_points = STEP_POINTS};
     double tasks = shape->seconds / task_seconds;
     return (TaskSchedule){.tasks = tasks < 1                    ? 1
                                    : tasks > SCHEDULE_TASKS_MAX ? SCHEDULE_TASKS_MAX
-                                                                : (int64_t)tasks};
+                                                                : (int64_t)tasks,
+                          .rows = shape->rows.kept};
+}
+
+// Beside as many rows as L1 keeps: powers of two of the fewest.
+void schedule_enumerate_rows(Arena *arena, const TaskShape *shape, Schedule of,
+                             ScheduleList *into) {
+    of.tasks.rows = shape->rows.kept;
+    vec_push(arena, into, of);
+    for (of.tasks.rows = shape->rows.least; of.tasks.rows < shape->rows.most; of.tasks.rows *= 2)
+        if (of.tasks.rows != shape->rows.kept)
+            vec_push(arena, into, of);
+    of.tasks.rows = shape->rows.most;
+    if (of.tasks.rows != shape->rows.kept)
+        vec_push(arena, into, of);
 }
 
 void schedule_enumerate_tasks(Arena *arena, const TaskShape *shape, const Machine *machine,
                               ScheduleList *into) {
-    TaskSchedule schedule = schedule_tasks(shape, machine);
-    for (schedule.tasks = 1; schedule.tasks <= SCHEDULE_TASKS_MAX; schedule.tasks *= 2) {
-        Schedule candidate = {.kind = SCHEDULE_TASKS, .tasks = schedule};
-        vec_push(arena, into, candidate);
+    Schedule candidate = {.kind = SCHEDULE_TASKS, .tasks = schedule_tasks(shape, machine)};
+    int64_t step_points = candidate.tasks.step_points;
+    schedule_enumerate_rows(arena, shape, candidate, into);
+    for (int64_t tasks = 1; tasks <= SCHEDULE_TASKS_MAX; tasks *= 2) {
+        candidate.tasks.tasks = tasks;
+        candidate.tasks.step_points = step_points;
+        schedule_enumerate_rows(arena, shape, candidate, into);
         candidate.tasks.step_points = INT64_MAX;
         if (shape->steps)
-            vec_push(arena, into, candidate);
+            schedule_enumerate_rows(arena, shape, candidate, into);
     }
 }
 
