@@ -6,9 +6,11 @@
 // Each value of the forward pass that the backward pass is made of is either kept or computed
 // again from what it is made of. Keeping it moves its bytes to memory and back at the machine's
 // bandwidth; computing it again takes its arithmetic at the machine's rates, and what it is made of
-// has to be there. The cheapest choice is a minimum cut. Results and arguments are there anyway.
-// What scans leave is always kept, and values over pairs of positions (the wide values of fuse.h)
-// never are, unless they are results.
+// has to be there. What an einsum reads lies in memory anyway, if it is no light prologue: if one
+// of the forward pass does, it is only read again when it is kept; if one of the backward pass
+// does, it is stored when it is computed again. The cheapest choice is a minimum cut. Results and
+// arguments are there anyway. What scans leave is always kept, and values over pairs of positions
+// (the wide values of fuse.h) never are, unless they are results.
 //
 // In a block that is checkpointed only the values that others than itself read are kept, whatever
 // they cost. A saving may have the rounds of loops checkpointed, too.
@@ -36,6 +38,7 @@ typedef struct {
     bool *again;       // by value id: computed again in any case
     uint32_t *result;  // by value id: 1 + the place among the outputs; 0: it is no result
     bool *crosses;     // by value id: read outside of its block
+    bool *operand[2];  // by value id: of an einsum of the forward pass, of the backward pass
     Saving saving;
     Seams seams; // where memory is saved
 } Keeper;
@@ -159,15 +162,35 @@ static void mark_crossing(Keeper *p) {
     }
 }
 
+// ---- operands ----------------------------------------------------------------------------------
+
+// Not of what is computed again in any case, as in tiles that are never stored.
+static void mark_operands(Keeper *p) {
+    const bool *prologue = fuse_find_prologues(p->graph, p->arena);
+    for (uint32_t i = 0; i < p->graph->values.count; i++) {
+        const Value *value = p->graph->values.at[i];
+        bool *operand = p->operand[p->after[i]];
+        bool reads = value->op == OP_CONTRACT && p->live[i] && !p->again[i];
+        for (uint32_t k = 0; reads && k < value->n_args; k++) {
+            const Value *arg = value->args[k];
+            while (op_is_reading(arg->op))
+                arg = arg->args[0];
+            operand[arg->id] = !prologue[arg->id];
+        }
+    }
+}
+
 // ---- the cut -----------------------------------------------------------------------------------
 
-// What is pointwise or moves is computed where it is read; all else is stored for that, too.
+// What is pointwise or moves is computed where it is read, if that is no einsum; all else is stored
+// for that, too.
 static double seconds_again(const Keeper *p, const Value *value) {
     if (p->again[value->id])
         return 0;
     if (op_kind(value->op) == KIND_SCAN)
         return INFINITY;
-    double bytes = fuse_is_alone(value) ? TIMES_MOVED * fuse_bytes(value, p->extents) : 0;
+    bool stored = fuse_is_alone(value) || p->operand[true][value->id];
+    double bytes = stored ? TIMES_MOVED * fuse_bytes(value, p->extents) : 0;
     for (uint32_t k = 0; fuse_is_alone(value) && k < value->n_args; k++)
         bytes += fuse_bytes(value->args[k], p->extents);
     return bytes / p->machine->memory_bytes_per_second +
@@ -217,7 +240,10 @@ static double seconds_to_keep(const Keeper *p, const Value *value) {
     if (p->again[value->id] || (inside && op_kind(value->op) != KIND_SCAN))
         return INFINITY;
     double bytes = TIMES_MOVED * fuse_bytes(value, p->extents) + (op_kind(value->op) == KIND_MOVE);
-    return bytes * price_to_keep(p, value) / p->machine->memory_bytes_per_second;
+    double price = price_to_keep(p, value);
+    if (price > 0 && p->operand[false][value->id])
+        price -= 1 - 1.0 / TIMES_MOVED; // it is there, and read again
+    return bytes * price / p->machine->memory_bytes_per_second;
 }
 
 bool *fuse_find_outputs(const Graph *graph, TensorUse use, Arena *arena) {
@@ -275,11 +301,14 @@ static Keeper open_keeper(const Graph *graph, const int64_t *extents, const Mach
     p.again = arena_array(into, bool, count);
     p.result = arena_array(into, uint32_t, count);
     p.crosses = arena_array(arena, bool, count);
+    for (int after = 0; after < 2; after++)
+        p.operand[after] = arena_array(arena, bool, count);
     for (uint32_t i = graph->outputs.count; i-- > 0;)
         if (graph->outputs.at[i].use == USE_PLAIN)
             p.result[graph->outputs.at[i].value->id] = i + 1;
     mark_again(&p);
     mark_crossing(&p);
+    mark_operands(&p);
     return p;
 }
 

@@ -94,6 +94,21 @@ bool *fuse_find_light(const Graph *graph, Arena *arena) {
     return light;
 }
 
+bool *fuse_find_prologues(const Graph *graph, Arena *arena) {
+    bool *light = arena_array(arena, bool, graph->values.count + 1);
+    double *weight = arena_array(arena, double, graph->values.count + 1);
+    for (uint32_t i = 0; i < graph->values.count; i++) {
+        const Value *value = graph->values.at[i];
+        if (op_kind(value->op) != KIND_MAP)
+            continue;
+        weight[i] = op_weight(value->op);
+        for (uint32_t k = 0; k < value->n_args; k++)
+            weight[i] += weight[value->args[k]->id];
+        light[i] = weight[i] <= PROLOGUE_WEIGHT;
+    }
+    return light;
+}
+
 bool *fuse_table_dims(const Graph *graph, const int64_t *extents, Arena *arena) {
     enum { ENTRIES = 32 }; // fewer are rows of their own, not worth a sweep; chosen
     bool *table = arena_array(arena, bool, graph->dims.count + 1);

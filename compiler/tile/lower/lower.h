@@ -127,6 +127,8 @@ bool lower_stream(Lowering *lower, const StreamSchedule *schedule);
 void stream_shape(const Lowering *lower, StreamShape *shape);
 // together.c: contractions of the kernel that read one wide value run head by head.
 void lower_together(Lowering *lower);
+// along.c: stages that only store run along what they store.
+void lower_along(const Lowering *lower);
 // singles.c: stages over few numbers that were stored one by one run without lanes.
 void lower_singles(Lowering *lower);
 // misfit.c: why lower_stream is false for this plan.

@@ -188,5 +188,6 @@ void lower_rows(Lowering *lower) {
         nest.narrowed = set_of(lower_cut_dim(lower));
     nest_analyse(&nest);
     nest_emit(&nest, parts ? open_part(&nest, &rows) : open_pieces(&nest, &rows));
+    lower_along(lower);
     lower_singles(lower);
 }
