@@ -59,7 +59,9 @@ static const char *schedule_numbers(const Schedule *s, Arena *arena) {
     case SCHEDULE_NONE:
         break;
     case SCHEDULE_TASKS:
-        return arena_printf(arena, "tasks %lld", (long long)s->tasks.tasks);
+        return s->tasks.rows ? arena_printf(arena, "tasks %lld, rows %d", (long long)s->tasks.tasks,
+                                            s->tasks.rows)
+                             : arena_printf(arena, "tasks %lld", (long long)s->tasks.tasks);
     case SCHEDULE_CONTRACT:
         return contract_numbers(&s->contract, arena);
     case SCHEDULE_PROGRAM:

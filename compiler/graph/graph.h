@@ -30,7 +30,7 @@ typedef enum {
     KIND_MOVE,
     KIND_SCAN
 } OpKind;
-enum { TRAIT_COMMUTES = 1 };
+enum { TRAIT_COMMUTES = 1, TRAIT_DIVIDES = 2 };
 const char *op_name(Op op);
 OpKind op_kind(Op op);
 int op_arity(Op op);

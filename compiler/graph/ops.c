@@ -37,10 +37,9 @@ double op_weight(Op op) {
     return op_table[op].weight;
 }
 
-// Dividers take a vector part by part.
 double op_weight_of_one(Op op) {
-    static const double PARTS = 4;
-    bool divides = op == OP_DIV || op == OP_SQRT || op == OP_RSQRT;
+    static const double PARTS = 4; // of a vector of 64 bytes in a divider of 16: chosen
+    bool divides = op_table[op].traits & TRAIT_DIVIDES;
     return op_weight(op) / (divides ? PARTS : 1);
 }
 

@@ -298,21 +298,23 @@ typedef struct {
 typedef struct {
     int64_t tasks;       // about, as far as the dims that may be cut allow it
     int64_t step_points; // of a recurrence: more tasks, as long as a step has so many points
-    int32_t rows;        // that the stages of a task work off at a time; 0: they do not
+    int32_t rows;        // that the stages of a task work off at a time; 0: they are no rows
 } TaskSchedule;
+// How many rows a run may work off at a time: as many as L1 keeps, the fewest and the most, all of
+// them multiples of the fewest; 0: there is nothing to choose.
+typedef struct {
+    int32_t kept, least, most;
+} RowBlocks;
 typedef struct {
     double seconds; // of all tasks, one thread
     bool steps;     // it is a recurrence, and seconds are 0
-    // Blocks of rows: as many as L1 keeps, the fewest and the most; 0: there are none.
-    struct {
-        int32_t kept, least, most;
-    } rows;
+    RowBlocks rows;
 } TaskShape;
 
 // What is chosen for one place of a nest of stages, in rows and in streamed groups: for a loop over
-// rows that stages of a streamed group share, how many of them a turn has (`rows` alone); for a
-// contraction stage, the block of its microkernel and how much of the longest summed dim a turn
-// has.
+// rows that stages share, how many of them a turn has (`rows` alone), where that is no number of
+// the kernel's TaskSchedule; for a contraction stage, the block of its microkernel and how much of
+// the longest summed dim a turn has.
 typedef struct {
     int32_t rows, cols, lanes; // of the stage: row_block, col_block, lane_block
     int64_t sum;               // 0: all of it

@@ -9,7 +9,7 @@ STREAM = {"kind": "stream", "plan": "resident", "rows": 24, "piece": 512,
 CONTRACT = {"kind": "contract", "transposed": 0, "contiguous_rows": 1, "task_batch": 1,
             "task_rows": 64, "task_lanes": 384, "block_k": 256, "block_rows": 48, "row_block": 8,
             "lane_block": 48, "pack_a": 0, "pack_b": 1, "blocks": []}
-TASKS = {"kind": "tasks", "tasks": 4, "step_points": 0, "rows": 0, "blocks": []}
+TASKS = {"kind": "tasks", "tasks": 4, "step_points": 0, "rows": 2, "blocks": []}
 NONE = {"kind": "none", "blocks": []}
 
 

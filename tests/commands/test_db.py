@@ -61,7 +61,7 @@ def test_list(path):
     assert rows["C"][2:5] == [
         "contract", "task 1x64x384, block 48x256, kernel 8x48, contiguous rows, packs the second",
         "7"]
-    assert rows["T"][2:5] == ["tasks", "tasks 4", "-"] and rows["T"][-4] == "-50.0%"
+    assert rows["T"][2:5] == ["tasks", "tasks 4, rows 2", "-"] and rows["T"][-4] == "-50.0%"
     assert rows["N"][2:4] == ["none", "blocks"] and rows["N"][7:9] == ["250 s", "255 s"]
 
 

@@ -125,6 +125,33 @@ static void test_element_types(void **state) {
     check_everywhere("def F(A[n, m]: f64):\n    return softmax(A[n, m], reduced_dim=n)\n");
 }
 
+// What is stored last lies in another order than what it is made of.
+static void test_rows_in_another_order(void **state) {
+    (void)state;
+    static const char *const elems[] = {"f32", "f64", "f16", "bf16", "i32"};
+    for (int i = 0; i < 5; i++) {
+        char text[400];
+        snprintf(text, sizeof text,
+                 "def F(A[d, n]: %s, B[d, n]: %s, C[d, n]: %s, R[n, d]: %s):\n"
+                 "    x[d, n] = A[d, n] * B[d, n] + C[d, n]\n"
+                 "    c[d, n] = x[d, n] - max(x[d, n], reduced_dim=d)\n"
+                 "    return R[n, d] + c[d, n]\n",
+                 elems[i], elems[i], elems[i], elems[i]);
+        check_everywhere(text);
+    }
+    // along a dim of which a piece has one position; two results in two orders
+    check_everywhere("dim b = 3\n"
+                     "def F(A[n, b, d], B[n, b, d], R[n, d, b]):\n"
+                     "    x[n, b, d] = A[n, b, d] * B[n, b, d]\n"
+                     "    Y[n, d, b] = R[n, d, b] + x[n, b, d] - max(x[n, b, d], reduced_dim=d)\n"
+                     "    return Y[n, d, b]\n");
+    check_everywhere("def F(A[d, n], B[d, n], R[n, d]):\n"
+                     "    c[d, n] = A[d, n] * B[d, n] - max(A[d, n], reduced_dim=d)\n"
+                     "    Y[n, d] = R[n, d] + c[d, n]\n"
+                     "    Z[d, n] = R[n, d] * c[d, n]\n"
+                     "    return Y, Z\n");
+}
+
 static void test_rows(void **state) {
     (void)state;
     // rows contiguous along the reduced dim, along a row dim, reduced dim in the middle
@@ -325,6 +352,7 @@ int main(void) {
         cmocka_unit_test(test_no_blocking_possible),
         cmocka_unit_test(test_element_types),
         cmocka_unit_test(test_rows),
+        cmocka_unit_test(test_rows_in_another_order),
         cmocka_unit_test(test_moves),
         cmocka_unit_test(test_transposed_results),
         cmocka_unit_test(test_equal_kernels_are_kept_once),

@@ -193,8 +193,9 @@ bool *fuse_find_simple(const Graph *graph, Arena *arena);
 bool *fuse_find_given(const Graph *graph, Arena *arena);
 // Simple, and cheaper than a load and a store?
 bool *fuse_find_light(const Graph *graph, Arena *arena);
-// Pointwise, and light enough to be computed where an einsum reads it?
-bool *fuse_find_prologues(const Graph *graph, Arena *arena);
+// Of the values that are not `after`: pointwise, and light enough to be computed where one einsum
+// reads it?
+bool *fuse_find_prologues(const Graph *graph, const bool *after, Arena *arena);
 bool fuse_is_alone(const Value *value); // not computed where it is read, as what is pointwise is
 // The arithmetic of a value from its arguments.
 double fuse_seconds_to_compute(const Value *value, const int64_t *extents, const Machine *machine);

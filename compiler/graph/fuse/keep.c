@@ -38,7 +38,7 @@ typedef struct {
     bool *again;       // by value id: computed again in any case
     uint32_t *result;  // by value id: 1 + the place among the outputs; 0: it is no result
     bool *crosses;     // by value id: read outside of its block
-    bool *operand[2];  // by value id: of an einsum of the forward pass, of the backward pass
+    bool *read_forward, *read_backward; // by value id: by an einsum of that pass, from memory
     Saving saving;
     Seams seams; // where memory is saved
 } Keeper;
@@ -164,18 +164,18 @@ static void mark_crossing(Keeper *p) {
 
 // ---- operands ----------------------------------------------------------------------------------
 
-// Not of what is computed again in any case, as in tiles that are never stored.
+// Not of what is computed again in any case, as in tiles that are never stored. Taken to be so:
+// operands of einsums that turn out to be computed along rows or in a sweep do not lie in memory.
 static void mark_operands(Keeper *p) {
-    const bool *prologue = fuse_find_prologues(p->graph, p->arena);
+    const bool *prologue = fuse_find_prologues(p->graph, p->after, p->arena);
     for (uint32_t i = 0; i < p->graph->values.count; i++) {
         const Value *value = p->graph->values.at[i];
-        bool *operand = p->operand[p->after[i]];
         bool reads = value->op == OP_CONTRACT && p->live[i] && !p->again[i];
         for (uint32_t k = 0; reads && k < value->n_args; k++) {
             const Value *arg = value->args[k];
-            while (op_is_reading(arg->op))
+            while (op_may_be_view(arg->op) && arg->op != OP_TAKE)
                 arg = arg->args[0];
-            operand[arg->id] = !prologue[arg->id];
+            (p->after[i] ? p->read_backward : p->read_forward)[arg->id] = !prologue[arg->id];
         }
     }
 }
@@ -189,7 +189,7 @@ static double seconds_again(const Keeper *p, const Value *value) {
         return 0;
     if (op_kind(value->op) == KIND_SCAN)
         return INFINITY;
-    bool stored = fuse_is_alone(value) || p->operand[true][value->id];
+    bool stored = fuse_is_alone(value) || p->read_backward[value->id];
     double bytes = stored ? TIMES_MOVED * fuse_bytes(value, p->extents) : 0;
     for (uint32_t k = 0; fuse_is_alone(value) && k < value->n_args; k++)
         bytes += fuse_bytes(value->args[k], p->extents);
@@ -241,8 +241,8 @@ static double seconds_to_keep(const Keeper *p, const Value *value) {
         return INFINITY;
     double bytes = TIMES_MOVED * fuse_bytes(value, p->extents) + (op_kind(value->op) == KIND_MOVE);
     double price = price_to_keep(p, value);
-    if (price > 0 && p->operand[false][value->id])
-        price -= 1 - 1.0 / TIMES_MOVED; // it is there, and read again
+    if (price > 0 && p->read_forward[value->id])
+        price -= 1 - 1.0 / TIMES_MOVED; // it is there, and is read again
     return bytes * price / p->machine->memory_bytes_per_second;
 }
 
@@ -301,8 +301,8 @@ static Keeper open_keeper(const Graph *graph, const int64_t *extents, const Mach
     p.again = arena_array(into, bool, count);
     p.result = arena_array(into, uint32_t, count);
     p.crosses = arena_array(arena, bool, count);
-    for (int after = 0; after < 2; after++)
-        p.operand[after] = arena_array(arena, bool, count);
+    p.read_forward = arena_array(arena, bool, count);
+    p.read_backward = arena_array(arena, bool, count);
     for (uint32_t i = graph->outputs.count; i-- > 0;)
         if (graph->outputs.at[i].use == USE_PLAIN)
             p.result[graph->outputs.at[i].value->id] = i + 1;

@@ -94,16 +94,22 @@ bool *fuse_find_light(const Graph *graph, Arena *arena) {
     return light;
 }
 
-bool *fuse_find_prologues(const Graph *graph, Arena *arena) {
-    bool *light = arena_array(arena, bool, graph->values.count + 1);
-    double *weight = arena_array(arena, double, graph->values.count + 1);
+// What has no prologue below it begins with what is stored: what several values read, and copies.
+bool *fuse_find_prologues(const Graph *graph, const bool *after, Arena *arena) {
+    uint32_t count = graph->values.count + 1;
+    bool *light = arena_array(arena, bool, count);
+    double *weight = arena_array(arena, double, count);
+    uint32_t *readers = arena_array(arena, uint32_t, count);
+    for (uint32_t i = 0; i < graph->values.count; i++)
+        for (uint32_t k = 0; !after[i] && k < graph->values.at[i]->n_args; k++)
+            readers[graph->values.at[i]->args[k]->id]++;
     for (uint32_t i = 0; i < graph->values.count; i++) {
         const Value *value = graph->values.at[i];
-        if (op_kind(value->op) != KIND_MAP)
+        if (op_kind(value->op) != KIND_MAP || value->op == OP_COPY || readers[i] > 1)
             continue;
         weight[i] = op_weight(value->op);
         for (uint32_t k = 0; k < value->n_args; k++)
-            weight[i] += weight[value->args[k]->id];
+            weight[i] += light[value->args[k]->id] ? weight[value->args[k]->id] : 0;
         light[i] = weight[i] <= PROLOGUE_WEIGHT;
     }
     return light;

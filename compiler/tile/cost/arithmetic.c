@@ -32,12 +32,10 @@ static const double MASKING = 1.3;        // masks that live in vector registers
 static const double ACROSS_PER_SUM = 1.5; // adding up a vector of summed lanes
 static const double CROSSING = 3;         // a vector of a transposed block, which is 4 shuffles,
 static const double CROSSING_LOST = 8;    // more if L1 does not keep its rows
-// Of stages, of others than contractions, and of loops inside of them; FOLD, a vector to one
-// number: other rows hide half of it; GATHERED, vectors of numbers that were stored one by one,
-// behind what is stored before them. Measured on an Intel Xeon (6.167.1): softmax in pieces of 64
-// to 512 positions; norms, softmax and sums of 64 to 4096 numbers in blocks of 1 to 16 rows.
-static const double STAGE_ENTRY = 15, COMPUTE_ENTRY = 5, LOOP_ENTRY = 6;
-static const double FOLD = 6, GATHERED = 100;
+// Of contractions, of other stages, and of loops inside of these; FOLD, a vector to one number:
+// other rows hide half of it. Measured on an Intel Xeon (6.167.1): softmax in pieces of 64 to 512
+// positions; norms, softmax and sums of 64 to 4096 numbers in blocks of 1 to 16 rows.
+static const double CONTRACT_ENTRY = 15, COMPUTE_ENTRY = 5, LOOP_ENTRY = 6, FOLD = 6;
 
 static double ceiling(double x) {
     double up = ceil(x - 1e-9);
@@ -229,7 +227,7 @@ static double blocks_cycles(const Walk *w, const Stage *stage) {
     double step = fmax(fmax(sums + widened * vectors, loads) / 2, LATENCY / splits);
     double per_sum = across ? ACROSS_PER_SUM : CALL_PER_SUM + (adds ? ADD_PER_SUM : 0);
     double block = steps * step + CALL + per_sum * sums;
-    return STAGE_ENTRY + times * row_blocks * col_blocks * block;
+    return CONTRACT_ENTRY + times * row_blocks * col_blocks * block;
 }
 
 // What a splat takes, in cycles.
@@ -299,7 +297,7 @@ double cost_contract_cycles(const Walk *w, const Stage *stage) {
         bool masked = rest < vectors * width && !machine->has_masks;
         cycles += rows_cycles(w, &calls, rows, vectors) * (masked ? MASKING : 1);
     }
-    return STAGE_ENTRY + loops * cycles;
+    return CONTRACT_ENTRY + loops * cycles;
 }
 
 // ---- compute stages ----
@@ -423,7 +421,7 @@ static void count_term(Count *c, const Term *term, Hoisting at) {
     if (term->kind == TERM_LOAD)
         c->ports += count * port_cycles(c, &term->load, at, false);
     else if (term->kind == TERM_OP)
-        c->ops += count * vectors * (c->width > 1 ? op_weight : op_weight_of_one)(term->op);
+        c->ops += count * vectors * (at.varies ? op_weight : op_weight_of_one)(term->op);
     else if (term->kind == TERM_INDEX && at.varies)
         c->ops += count * vectors * op_weight(OP_ADD);
 }
@@ -473,7 +471,7 @@ double cost_compute_cycles(const Walk *w, const Stage *stage) {
     for (uint32_t i = 0; i < stage->sinks.count; i++)
         count_sink(&c, &stage->sinks.at[i]);
     return COMPUTE_ENTRY + LOOP_ENTRY * loop_entries(&c) + fmax(fmax(c.ops, c.ports), c.latency) +
-           (singles_gathered(&w->singles, stage) ? GATHERED : 0);
+           (forwarding_stalls(&w->forwarding, stage) ? FORWARDING_STALL : 0);
 }
 
 // Measured: all elements are compared with the worst that is kept; a few times as many as are kept

@@ -227,7 +227,7 @@ static void walk_stage(Walk *w, const Stage *stage) {
         return;
     w->flops += w->times * stage_flops(w, stage);
     add_stage_cost(w, stage);
-    singles_note(&w->singles, stage);
+    forwarding_note(&w->forwarding, stage);
 }
 
 static void walk_nodes(Walk *w, const NodeList *body) {
@@ -263,7 +263,7 @@ static void walk_kernel(Walk *w) {
     w->box = arena_array(w->arena, double, n_dims);
     w->room = arena_array(w->arena, double, n_buffers);
     w->made = arena_array(w->arena, uint32_t, n_buffers);
-    w->singles = singles_new(w->arena, kernel);
+    w->forwarding = forwarding_new(w->arena, kernel);
     w->known = arena_array(w->arena, bool, n_dims);
     for (uint32_t i = 0; i < kernel->dims.count; i++) {
         w->length[i] = (double)w->extents[i];

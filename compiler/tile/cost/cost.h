@@ -3,7 +3,7 @@
 #ifndef ATTC_TILE_COST_H
 #define ATTC_TILE_COST_H
 
-#include "tile/singles.h"
+#include "tile/forwarding.h"
 
 // What a piece of the tree touches: bytes by buffer and by the dims under which it is accessed.
 typedef struct {
@@ -46,16 +46,16 @@ typedef struct {
     const Kernel *kernel;
     const int64_t *extents;
     const Machine *machine;
-    Arena *arena;    // of one walk
-    double *low;     // per dim: where the current range begins, on average
-    double *length;  // and how many positions it has
-    double *inner;   // lengths further inside, for what is made there
-    double *around;  // lengths in one turn of a frame further outside,
-    double *box;     // of the whole stage
-    bool *known;     // per dim: is the length the same in all turns, and a number when compiling?
-    double *room;    // per buffer: bytes that it was made with; negative: that it will be made with
-    uint32_t *made;  // per buffer: frames around the place where it is made
-    Singles singles; // by the stages so far
+    Arena *arena;   // of one walk
+    double *low;    // per dim: where the current range begins, on average
+    double *length; // and how many positions it has
+    double *inner;  // lengths further inside, for what is made there
+    double *around; // lengths in one turn of a frame further outside,
+    double *box;    // of the whole stage
+    bool *known;    // per dim: is the length the same in all turns, and a number when compiling?
+    double *room;   // per buffer: bytes that it was made with; negative: that it will be made with
+    uint32_t *made; // per buffer: frames around the place where it is made
+    Forwarding forwarding;       // by the stages so far
     VEC(Frame *) frames;         // outermost first; `depth` of them are in use
     uint32_t depth, stage_depth; // the latter: outside of the stage's own loops
     uint32_t most_touches;       // of a footprint: accesses of the kernel, TOUCHES_MAX at most

@@ -336,9 +336,11 @@ static double new_part(const Walk *w, const Stage *stage, const Access *access, 
     return run < MACHINE_LINE ? fmax(run / MACHINE_LINE, once) : 1;
 }
 
+// Where nothing follows in the loop, stores are on their way all along.
 static double part_on_its_way(const Walk *w, const Stage *stage, const Access *access) {
     double lines = cost_touched_bytes(w, stage, access, w->box) / MACHINE_LINE;
-    return fmin(LINES_ON_THEIR_WAY / fmax(lines, 1), 1);
+    bool follows = w->stage_depth > 0 && w->frames.at[w->stage_depth - 1]->has_siblings;
+    return follows ? fmin(LINES_ON_THEIR_WAY / fmax(lines, 1), 1) : 0;
 }
 
 // Of what lies around.

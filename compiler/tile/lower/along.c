@@ -1,36 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
-// Stages that only store run along what lies side by side in most of what they touch. What another
-// layout than the nest's is wanted in would be stored across the lanes, one number at a time:
+// Stages that only store run along what lies side by side in what they store, where that is
+// predicted to be faster. What is wanted in another layout than the nest's would be stored across
+// the lanes, one number at a time:
 //
 //     compute Y = X + t    over d n  lanes=n    ->    compute Y = X + t    over n d  lanes=d
 //
 // with X[n d], Y[n d], and t[d n] in scratch, which is read across the lanes in blocks.
+//
+// Requires: the kernel is complete. Ensures: the same values.
 #include "tile/lower/lower.h"
-
-// Cycles of a vector: side by side, of a block that is read across the lanes, number by number.
-static const double BESIDE = 1, CROSSED = 4, APART = 16;
-
-static double access_cycles(const Lowering *lower, const Stage *stage, const Access *access,
-                            bool store) {
-    const TileBuffer *buffer = &lower->kernel->buffers.at[access->buffer];
-    if (!access_has_dim(access, stage->lanes))
-        return 0;
-    if (access->index[access->rank - 1].dim == stage->lanes ||
-        access_panel_dim(lower->kernel, access) == stage->lanes)
-        return BESIDE;
-    bool crossed = !store && stage_crosses(lower->kernel, stage, access);
-    return (crossed ? CROSSED : APART) * (double)elem_bytes(buffer->elem) / sizeof(float);
-}
-
-static double stage_cycles(const Lowering *lower, const Stage *stage) {
-    double cycles = 0;
-    for (uint32_t i = 0; i < stage->terms.count; i++)
-        if (stage->terms.at[i].kind == TERM_LOAD)
-            cycles += access_cycles(lower, stage, &stage->terms.at[i].load, false);
-    for (uint32_t i = 0; i < stage->sinks.count; i++)
-        cycles += access_cycles(lower, stage, &stage->sinks.at[i].to, true);
-    return cycles;
-}
 
 // Does it store every point it works on, each at a place of its own, and read nothing of that?
 static bool only_stores(const Kernel *kernel, const Stage *stage) {
@@ -60,23 +38,31 @@ static Stage run_along(const Stage *stage, TileDimId lanes) {
     return out;
 }
 
-static void visit(const Lowering *lower, const NodeList *body) {
-    for (uint32_t i = 0; i < body->count; i++) {
-        visit(lower, &body->at[i]->body);
-        Stage *stage = body->at[i]->stage;
-        if (body->at[i]->kind != NODE_STAGE || !only_stores(lower->kernel, stage))
-            continue;
-        const Access *to = &stage->sinks.at[0].to;
+static double kernel_seconds(const Lowering *lower) {
+    return tile_cost(NULL, lower->kernel, lower->typical.at, lower->machine).seconds;
+}
+
+static void try_along(const Lowering *lower, Stage *stage, TileDimId lanes) {
+    Stage before = *stage;
+    double seconds = kernel_seconds(lower);
+    *stage = run_along(stage, lanes);
+    if (kernel_seconds(lower) >= seconds)
+        *stage = before;
+}
+
+static void visit(void *self, Stage *stage, const int64_t *length) {
+    const Lowering *lower = self;
+    int64_t vector = machine_lanes(lower->machine, sizeof(float));
+    if (!only_stores(lower->kernel, stage))
+        return;
+    for (uint32_t i = 0; i < stage->sinks.count; i++) {
+        const Access *to = &stage->sinks.at[i].to;
         TileDimId last = to->rank ? to->index[to->rank - 1].dim : TILE_DIM_NONE;
-        int64_t lanes = machine_lanes(lower->machine, sizeof(float));
-        if (last == TILE_DIM_NONE || last == stage->lanes || lower->typical.at[last] < lanes)
-            continue;
-        Stage other = run_along(stage, last);
-        if (stage_cycles(lower, &other) < stage_cycles(lower, stage))
-            *stage = other;
+        if (last != TILE_DIM_NONE && last != stage->lanes && length[last] >= vector)
+            try_along(lower, stage, last);
     }
 }
 
-void lower_along(const Lowering *lower) {
-    visit(lower, &lower->kernel->body);
+void lower_along(Lowering *lower) {
+    lower_each_stage(lower, visit, lower);
 }

@@ -32,18 +32,18 @@ static double row_bytes(const Nest *nest, uint32_t run) {
 enum { ROWS_MAX = 16 };
 
 // When the lanes run along a row dim, a block is a few vectors of them.
-TaskShape nest_rows_shape(const Nest *nest, uint32_t run) {
+RowBlocks nest_row_blocks(const Nest *nest, uint32_t run) {
     const Machine *machine = nest->lower->machine;
     bool lanes = nest->lanes != TILE_DIM_NONE && nest->lanes == nest->block_dim;
     int32_t unit = lanes ? machine->vector_bytes / 4 : 1, most = lanes ? 4 * unit : ROWS_MAX;
     double fits = (double)machine->l1_bytes / 2 / (row_bytes(nest, run) + 1);
     int32_t kept = fits >= most ? most : fits > 1 && !lanes ? (int32_t)fits : unit;
-    return (TaskShape){.rows = {.kept = kept, .least = unit, .most = most}};
+    return (RowBlocks){.kept = kept, .least = unit, .most = most};
 }
 
 int64_t nest_block(const Nest *nest, uint32_t run) {
     Arena *arena = nest->lower->arena;
-    TaskShape shape = nest_rows_shape(nest, run);
+    TaskShape shape = {.rows = nest_row_blocks(nest, run)};
     ScheduleList list = {0};
     schedule_enumerate_rows(arena, &shape, (Schedule){0}, &list);
     StageBlocksList choices = {0};
@@ -205,7 +205,8 @@ static StageBlocksList blocks_of(const Nest *nest, const Member *member) {
     BlockSearch s = {.nest = nest, .roles = &member->roles};
     s.width = machine_lanes(nest->lower->machine, elem_size);
     search_blocks(&s);
-    s.near = nest->lower->wanted || nest->lower->request->wish.choose; // more than the default
+    const Schedule *wanted = nest->lower->wanted; // of which more than the default may be known
+    s.near = (wanted && wanted->blocks.count) || nest->lower->request->wish.choose;
     if (s.near)
         search_blocks(&s);
     if (set_has(s.roles->own_b, s.roles->lanes))

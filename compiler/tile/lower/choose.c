@@ -33,6 +33,12 @@ int64_t schedule_scratch_room(const Machine *machine) {
     return clamp(share, SCRATCH_OF_TASK, TASK_MOST);
 }
 
+// Of run time those are not in a kernel's form.
+static void add_typical(KernelForm *form, const Lowering *lower, Arena *arena) {
+    for (uint32_t d = 0; d < lower->typical.count; d++)
+        vec_push(arena, form, (uint64_t)lower->typical.at[d]);
+}
+
 typedef struct {
     StreamSchedule schedule; // with its time; plan PLAN_ANY: none
     int64_t scratch;         // bytes of a task
@@ -121,8 +127,7 @@ static StreamSchedule cheapest(const LowerRequest *request, Group *group) {
     KernelForm key = kernel_form(arena, kernel);
     vec_push(arena, &key, (uint64_t)shape.rows);
     vec_push(arena, &key, (uint64_t)shape.streamed);
-    for (uint32_t d = 0; d < lower.typical.count; d++) // those of run time are not in the form
-        vec_push(arena, &key, (uint64_t)lower.typical.at[d]);
+    add_typical(&key, &lower, arena);
     vec_push(arena, &key, forced->plan);
     vec_push(arena, &key, (uint64_t)forced->rows);
     vec_push(arena, &key, (uint64_t)forced->piece);
@@ -142,39 +147,48 @@ StreamSchedule lower_streaming(Lowering *lower) {
                                      : cheapest(lower->request, lower->group);
 }
 
-// ---- contractions ----
-
-static bool contract_with(const Lowering *like, const ContractSchedule *schedule, Lowering *lower,
-                          Arena *arena) {
-    lower_open(lower, like->request, like->group, arena, arena);
-    lower_arguments(lower);
-    return lower_contract(lower, schedule);
-}
+// ---- the fastest of a list ----
 
 // What it is compared by. Other axes than the default ones are taken where they promise more than
 // predictions of both differ by (layers of 512 positions: 2 to 4%).
 static double rated_seconds(const Lowering *lower) {
     static const double PROMISE = 1.04;
-    bool by_default = schedule_has_default_axes(&lower->kernel->schedule.contract);
+    const Schedule *schedule = &lower->kernel->schedule;
+    bool by_default =
+        schedule->kind != SCHEDULE_CONTRACT || schedule_has_default_axes(&schedule->contract);
     TileCost cost = tile_cost(NULL, lower->kernel, lower->typical.at, lower->machine);
     return schedule_mean_seconds(&cost, lower->machine) * (by_default ? 1 : PROMISE);
 }
 
+typedef bool LowerWith(const Lowering *like, const Schedule *schedule, Lowering *lower,
+                       Arena *arena);
+
 // first: lowered with the first of them.
-static const Schedule *fastest_of(const Lowering *first, const ScheduleList *list) {
+static const Schedule *fastest_of(const Lowering *first, const ScheduleList *list,
+                                  LowerWith *lower_with) {
     const Schedule *best = &list->at[0];
     double least = rated_seconds(first);
     for (uint32_t i = 1; i < list->count; i++) {
         Arena *arena = arena_new();
         Lowering lower;
-        if (!contract_with(first, &list->at[i].contract, &lower, arena))
-            ice("lower: a contraction has another schedule, and is none");
+        if (!lower_with(first, &list->at[i], &lower, arena))
+            ice("lower: a kernel has another schedule, and is none");
         double seconds = rated_seconds(&lower);
         best = seconds < least ? &list->at[i] : best;
         least = fmin(seconds, least);
         arena_free(arena);
     }
     return best;
+}
+
+// ---- contractions ----
+
+// schedule NULL: the first that its model finds.
+static bool contract_with(const Lowering *like, const Schedule *schedule, Lowering *lower,
+                          Arena *arena) {
+    lower_open(lower, like->request, like->group, arena, arena);
+    lower_arguments(lower);
+    return lower_contract(lower, schedule ? &schedule->contract : NULL);
 }
 
 // Equal kernels of one shape share the choice.
@@ -188,7 +202,7 @@ static const Schedule *known_fastest(const Lowering *first, Arena *arena) {
         vec_push(arena, &form, sizes.at[i]);
     void **known = form_table_at(first->request->contractions, &form);
     if (!*known)
-        *known = (void *)fastest_of(first, near);
+        *known = (void *)fastest_of(first, near, contract_with);
     return *known;
 }
 
@@ -212,63 +226,43 @@ bool lower_contracting(Lowering *lower, ContractSchedule *schedule) {
 
 // ---- rows ----
 
-static void rows_with(const Lowering *like, const Schedule *schedule, Lowering *lower,
+static bool rows_with(const Lowering *like, const Schedule *schedule, Lowering *lower,
                       Arena *arena) {
     lower_open(lower, like->request, like->group, arena, arena);
     lower_arguments(lower);
     lower->wanted = schedule;
     lower_rows(lower);
+    return true;
 }
 
-static double rows_seconds(const Lowering *lower) {
-    TileCost cost = tile_cost(NULL, lower->kernel, lower->typical.at, lower->machine);
-    return schedule_mean_seconds(&cost, lower->machine);
-}
-
-// first: lowered with as many rows as L1 keeps.
-static Schedule cheapest_rows(const Lowering *first, Arena *arena) {
-    ScheduleList list = {0};
-    schedule_enumerate_rows(arena, &first->shape.tasks, first->kernel->schedule, &list);
-    uint32_t best = 0;
-    double least = rows_seconds(first);
-    for (uint32_t i = 1; i < list.count; i++) {
-        Arena *own = arena_new();
-        Lowering lower;
-        rows_with(first, &list.at[i], &lower, own);
-        double seconds = rows_seconds(&lower);
-        best = seconds < least ? i : best;
-        least = fmin(seconds, least);
-        arena_free(own);
-    }
-    return list.at[best];
-}
-
-// Equal kernels share the choice.
+// first: lowered with as many rows as L1 keeps. Equal kernels share the choice.
 static const Schedule *known_cheapest_rows(const Lowering *first, Arena *arena) {
     KernelForm form = kernel_form(arena, first->kernel);
-    for (uint32_t d = 0; d < first->typical.count; d++) // those of run time are not in the form
-        vec_push(arena, &form, (uint64_t)first->typical.at[d]);
+    add_typical(&form, first, arena);
     void **known = form_table_at(first->request->rows, &form);
     if (!*known) {
-        Schedule best = cheapest_rows(first, arena);
-        best.blocks = (StageBlocksList){0};
-        *known = arena_copy(first->graph->arena, &best, sizeof best);
+        Schedule numbers = first->kernel->schedule;
+        numbers.blocks = (StageBlocksList){0};
+        ScheduleList list = {0};
+        schedule_enumerate_rows(arena, &first->shape.tasks, numbers, &list);
+        *known =
+            arena_copy(first->graph->arena, fastest_of(first, &list, rows_with), sizeof numbers);
     }
     return *known;
 }
 
 void lower_rows_by_cost(Lowering *lower) {
     const Schedule *wanted = lower->wanted;
-    Arena *arena = arena_new();
-    Lowering first = {0};
-    bool asks = !wanted || wanted->found || wanted->kind != SCHEDULE_TASKS;
-    if (asks) {
-        rows_with(lower, NULL, &first, arena);
-        lower->shape = first.shape;
-        asks = first.shape.kind == SCHEDULE_TASKS && first.shape.tasks.rows.kept &&
-               !lower_takes_wanted(lower);
+    if (wanted && !wanted->found && wanted->kind == SCHEDULE_TASKS) { // of its own space
+        lower_rows(lower);
+        return;
     }
-    if (asks)
+    Arena *arena = arena_new();
+    Lowering first;
+    rows_with(lower, NULL, &first, arena);
+    lower->shape = first.shape;
+    bool chooses = first.shape.kind == SCHEDULE_TASKS && first.shape.tasks.rows.kept > 0;
+    if (chooses && !lower_takes_wanted(lower))
         lower->wanted = known_cheapest_rows(&first, arena);
     lower_rows(lower);
     lower->wanted = wanted;

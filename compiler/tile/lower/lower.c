@@ -363,14 +363,14 @@ static void lower_group(Lowerer *p, const Group *group) {
 TileProgram *tile_lower(const Plan *plan, const Machine *machine, const int64_t *extents,
                         const ScheduleWish *wish) {
     Arena *arena = plan->fusion->graph->arena;
-    LowerRequest request = {plan,
-                            machine,
-                            extents,
-                            *wish,
-                            form_table_new(arena),
-                            form_table_new(arena),
-                            form_table_new(arena),
-                            form_table_new(arena)};
+    LowerRequest request = {.plan = plan,
+                            .machine = machine,
+                            .extents = extents,
+                            .wish = *wish,
+                            .streams = form_table_new(arena),
+                            .contractions = form_table_new(arena),
+                            .rows = form_table_new(arena),
+                            .near = form_table_new(arena)};
     Lowerer p = {.request = &request,
                  .arena = arena,
                  .program = arena_new_of(arena, TileProgram),

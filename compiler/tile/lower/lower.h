@@ -127,10 +127,14 @@ bool lower_stream(Lowering *lower, const StreamSchedule *schedule);
 void stream_shape(const Lowering *lower, StreamShape *shape);
 // together.c: contractions of the kernel that read one wide value run head by head.
 void lower_together(Lowering *lower);
+// pieces.c: calls for each stage of the complete kernel, in running order; length: by kernel dim,
+// typical of the piece that the stage works on.
+void lower_each_stage(Lowering *lower,
+                      void (*visit)(void *self, Stage *stage, const int64_t *length), void *self);
 // along.c: stages that only store run along what they store.
-void lower_along(const Lowering *lower);
-// singles.c: stages over few numbers that were stored one by one run without lanes.
-void lower_singles(Lowering *lower);
+void lower_along(Lowering *lower);
+// scalars.c: stages over few numbers that were stored one by one run without lanes.
+void lower_scalars(Lowering *lower);
 // misfit.c: why lower_stream is false for this plan.
 PlanMisfit lower_misfit(const Lowering *lower, PlanKind plan);
 // kinds.c: any of them, with the schedule that is wanted. false: its plan cannot do a streamed one.

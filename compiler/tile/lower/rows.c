@@ -117,8 +117,9 @@ static double rows_seconds(const Nest *nest) {
 static void choose_pieces(Nest *nest, const TileDimList *rows) {
     Lowering *lower = nest->lower;
     int64_t steps[TILE_RANK_MAX];
-    TaskShape shape = rows->count ? nest_rows_shape(nest, 0) : (TaskShape){0};
-    shape.seconds = rows_seconds(nest);
+    TaskShape shape = {.seconds = rows_seconds(nest)};
+    if (rows->count)
+        shape.rows = nest_row_blocks(nest, 0);
     TaskSchedule tasks = lower_tasks(lower, &shape);
     schedule_pieces(rows, lower->typical.at, lower_volume(lower, nest->rows), &tasks, steps);
     nest->block = tasks.rows;
@@ -189,5 +190,5 @@ void lower_rows(Lowering *lower) {
     nest_analyse(&nest);
     nest_emit(&nest, parts ? open_part(&nest, &rows) : open_pieces(&nest, &rows));
     lower_along(lower);
-    lower_singles(lower);
+    lower_scalars(lower);
 }

@@ -10,6 +10,9 @@ bool lower_takes_wanted(Lowering *lower) {
     const Schedule *wanted = lower->wanted;
     if (!wanted || !wanted->found)
         return wanted && wanted->kind == lower->shape.kind;
+    if (lower->shape.kind == SCHEDULE_TASKS)
+        return wanted->kind == SCHEDULE_TASKS &&
+               schedule_fits_tasks(&lower->shape.tasks, &wanted->tasks);
     const StreamSchedule any = {0};
     Arena *arena = arena_new();
     ScheduleList all = schedule_enumerate(arena, &lower->shape, lower->machine, &any);

@@ -535,6 +535,6 @@ bool lower_stream(Lowering *lower, const StreamSchedule *schedule) {
     }
     emit_results(&s);
     lower_together(lower);
-    lower_singles(lower);
+    lower_scalars(lower);
     return true;
 }

@@ -20,6 +20,8 @@ void schedule_enumerate_tasks(Arena *arena, const TaskShape *shape, const Machin
                               ScheduleList *into);
 // The schedule with each block of rows that the shape leaves, the one that L1 keeps first.
 void schedule_enumerate_rows(Arena *arena, const TaskShape *shape, Schedule of, ScheduleList *into);
+// May a nest of the shape be cut so? Which numbers are the default depends on a machine's rates.
+bool schedule_fits_tasks(const TaskShape *shape, const TaskSchedule *tasks);
 void schedule_enumerate_contract(Arena *arena, const ContractShapes *shapes, const Machine *machine,
                                  ScheduleList *into);
 void schedule_enumerate_stream(Arena *arena, const StreamSchedule *wanted, const StreamShape *shape,

@@ -20,17 +20,28 @@ TaskSchedule schedule_tasks(const TaskShape *shape, const Machine *machine) {
                           .rows = shape->rows.kept};
 }
 
-// Beside as many rows as L1 keeps: powers of two of the fewest.
+// Beside as many rows as L1 keeps: the fewest times powers of two, and the most.
 void schedule_enumerate_rows(Arena *arena, const TaskShape *shape, Schedule of,
                              ScheduleList *into) {
-    of.tasks.rows = shape->rows.kept;
+    const RowBlocks *rows = &shape->rows;
+    of.tasks.rows = rows->kept;
     vec_push(arena, into, of);
-    for (of.tasks.rows = shape->rows.least; of.tasks.rows < shape->rows.most; of.tasks.rows *= 2)
-        if (of.tasks.rows != shape->rows.kept)
+    for (of.tasks.rows = rows->least; of.tasks.rows < rows->most; of.tasks.rows *= 2)
+        if (of.tasks.rows != rows->kept)
             vec_push(arena, into, of);
-    of.tasks.rows = shape->rows.most;
-    if (of.tasks.rows != shape->rows.kept)
+    of.tasks.rows = rows->most;
+    if (of.tasks.rows != rows->kept)
         vec_push(arena, into, of);
+}
+
+bool schedule_fits_tasks(const TaskShape *shape, const TaskSchedule *tasks) {
+    const RowBlocks *rows = &shape->rows;
+    bool steps = shape->steps ? tasks->step_points == STEP_POINTS || tasks->step_points == INT64_MAX
+                              : tasks->step_points == 0;
+    bool block = rows->kept ? tasks->rows >= rows->least && tasks->rows <= rows->most &&
+                                  tasks->rows % rows->least == 0
+                            : tasks->rows == 0;
+    return steps && block && tasks->tasks >= 1 && tasks->tasks <= SCHEDULE_TASKS_MAX;
 }
 
 void schedule_enumerate_tasks(Arena *arena, const TaskShape *shape, const Machine *machine,
