@@ -602,8 +602,8 @@ static void test_what_is_no_schedule_is_refused(void **state) {
         "{\"kind\": \"tasks\", \"tasks\": 4, \"step_points\": 0, \"rows\": -1, \"blocks\": []}",
         "{\"kind\": \"tasks\", \"tasks\": 4, \"step_points\": 0, \"rows\": 1025, \"blocks\": []}",
         "{\"kind\": \"tasks\", \"tasks\": 4, \"step_points\": 0, \"blocks\": []}",
-        "{\"kind\": \"tasks\", \"tasks\": 4, \"step_points\": 0, \"rows\": 0, \"more\": 1, "
-        "\"blocks\": []}",
+        ("{\"kind\": \"tasks\", \"tasks\": 4, \"step_points\": 0, \"rows\": 0, \"more\": 1, "
+         "\"blocks\": []}"),
         "{\"kind\": \"stream\", \"plan\": \"any\", \"rows\": 1, \"piece\": 1, \"blocks\": []}",
         "{\"kind\": \"stream\", \"plan\": \"spill\", \"rows\": -1, \"piece\": 1, \"blocks\": []}",
         "{\"kind\": \"stream\", \"plan\": \"spill\", \"rows\": 1, \"piece\": 1, \"blocks\": [1]}",
