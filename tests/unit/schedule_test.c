@@ -1,165 +1,147 @@
 // SPDX-License-Identifier: Apache-2.0
-// Schedules of every kind of kernel: any of the space computes what the default does, the default
-// comes first, and thousands can be tried in one process.
-#include "lower_fixture.h"
+// Schedules: which ones there are, how far they are from each other, and what is none.
+#include "passes_fixture.h"
 
-#include <malloc.h>
+#include <string.h>
 
-enum { ROUNDS = 12, N_KINDS = SCHEDULE_STREAM + 1 };
+#include "tile/schedule/schedule.h"
+#include "tune/tune.h"
 
-// What a choice has seen.
-typedef struct {
-    uint64_t seed;
-    uint32_t groups[N_KINDS], schedules[N_KINDS]; // by kind: with a space, and all in them
-    uint32_t blocks;                              // schedules that differ in blocks alone
-    bool first;                                   // takes the default
-} Chooser;
-
-static uint32_t choose_any(void *self, const ScheduleSite *site, const ScheduleList *space) {
-    Chooser *chooser = self;
-    assert_true(site->group && site->extents);
-    ScheduleKind kind = space->at[0].kind;
-    for (uint32_t i = 0; i < space->count; i++)
-        assert_int_equal(space->at[i].kind, kind);
-    if (space->count > 1 && schedule_same_numbers(&space->at[0], &space->at[1])) {
-        chooser->blocks += space->count;
-    } else {
-        chooser->groups[kind]++;
-        chooser->schedules[kind] += space->count;
-    }
-    chooser->seed = chooser->seed * 6364136223846793005u + 1442695040888963407u;
-    return chooser->first ? 0 : (uint32_t)(chooser->seed >> 33) % space->count;
-}
-
-static const struct {
-    const char *text;
-    ScheduleKind kind; // of which one kernel has several schedules
-} programs[] = {
-    {"def F(X[n, d], P[d, e]):\n"
-     "    return max(einsum(X[n, d], P[d, e] -> [n, e]), 0)\n",
-     SCHEDULE_CONTRACT},
-    {"def F(X[b, n, d], P[h, d, e]):\n"
-     "    return einsum(X[b, n, d], P[h, d, e] -> [b, h, e, n])\n",
-     SCHEDULE_CONTRACT},
-    {"def F(A[a, b, c]):\n"
-     "    T[a, b, c] = tanh(A[a, b, c]) + 1\n"
-     "    return T[c, a, b]\n",
-     SCHEDULE_TASKS},
-    {"def F(X[n, m, d]):\n"
-     "    return softmax(X[n, m, d], reduced_dim=d)\n",
-     SCHEDULE_TASKS},
-    {"def F(X[n, m, d]):\n"
-     "    return argsort(X[n, m, d], dim=d)\n",
-     SCHEDULE_TASKS},
-    {"def F(X[n, h, d], g[n, h]):\n"
-     "    S = zeros[h, d]\n"
-     "    scan t in n:\n"
-     "        S = S * g[t, h] + X[t, h, d]\n"
-     "    return S[h, d]\n",
-     SCHEDULE_TASKS},
-    {"dim d = 16\n"
-     "def F(Q[n, h, d], K[m, h, d], V[m, h, d]):\n"
-     "    W[n, m, h] = softmax(einsum(Q[n, h, d], K[m, h, d] -> [n, m, h]), reduced_dim=m)\n"
-     "    return einsum(W[n, m, h], V[m, h, d] -> [n, h, d])\n",
-     SCHEDULE_STREAM},
-    {"dim d = 16, h = 4, k = 4\n"
-     "def F(Q[n, k, d], K[m, k, d], V[m, h, d], P[k, h]):\n"
-     "    J[n, m, k] = where(index(n) >= index(m), einsum(Q[n, k, d], K[m, k, d] -> [n, m, k]), "
-     "-inf)\n"
-     "    W[n, m, h] = softmax(einsum(J[n, m, k], P[k, h] -> [n, m, h]), reduced_dim=m)\n"
-     "    return einsum(W[n, m, h], V[m, h, d] -> [n, h, d])\n",
-     SCHEDULE_STREAM},
-};
-enum { N_PROGRAMS = sizeof programs / sizeof *programs };
-
-static void test_any_schedule_computes_the_same(void **state) {
+// The default has the block of rows that takes least of all with its tasks.
+static void test_rows_are_chosen_by_cost(void **state) {
     (void)state;
-    for (uint32_t p = 0; p < N_PROGRAMS; p++) {
-        Chooser chooser = {.seed = p};
-        for (int round = 0; round < ROUNDS; round++) {
-            Session *session = session_new();
-            LowerCheck check = {.machine = round % 2 ? &lower_large : &lower_small,
-                                .typical = round % 3 ? 24 : 300,
-                                .dynamic = {1, 19},
-                                .choose = choose_any,
-                                .self = &chooser};
-            assert_true(lower_check(passes_build(session, programs[p].text), &check));
-            session_free(session);
-        }
-        ScheduleKind kind = programs[p].kind;
-        assert_true(chooser.schedules[kind] > 2 * chooser.groups[kind]);
-        assert_true(kind != SCHEDULE_STREAM || chooser.blocks > 20 * ROUNDS);
-    }
-}
-
-// The tile program; NULL: the forced plan does not fit.
-static const char *lowered(const char *text, const ScheduleWish *wish, Arena *arena) {
     Session *session = session_new();
-    Plan *plan = passes_plan(session, text);
+    Plan *plan = passes_plan(session, "dim n = 512, d = 768\n"
+                                      "def F(X[n, d], gain[d]):\n"
+                                      "    return standardize(X[n, d]) * gain[d]\n");
     int64_t *extents = graph_typical_extents(plan->fusion->graph, session->arena);
-    Text print = {.arena = arena};
-    TileProgram *program = tile_lower(plan, &lower_large, extents, wish);
-    if (program)
-        tile_print(program, &print);
-    session_free(session);
-    return print.at;
-}
-
-static void test_the_default_comes_first(void **state) {
-    (void)state;
-    Arena *arena = arena_new();
-    for (uint32_t p = 0; p < N_PROGRAMS; p++) {
-        Chooser chooser = {.first = true};
-        ScheduleWish wish = {.choose = choose_any, .self = &chooser};
-        const char *text = programs[p].text;
-        assert_string_equal(lowered(text, &wish, arena), lowered(text, &(ScheduleWish){0}, arena));
-    }
-    arena_free(arena);
-}
-
-static void test_a_forced_plan_leaves_its_own_schedules(void **state) {
-    (void)state;
-    Arena *arena = arena_new();
-    const char *text = programs[N_PROGRAMS - 1].text;
-    uint32_t all = 0, schedules = 0;
-    for (PlanKind plan = PLAN_ANY; plan < N_PLANS; plan++) {
-        if (plan == PLAN_UNFUSED)
+    TuneSpaces spaces = {.arena = session->arena};
+    tune_spaces_add(&spaces, plan, &passes_machine, extents);
+    assert_int_equal(spaces.at.count, 1);
+    const ScheduleList *numbers = &spaces.at.at[0].numbers;
+    uint32_t others = 0;
+    for (uint32_t i = 1; i < numbers->count; i++) {
+        assert_int_equal(numbers->at[i].kind, SCHEDULE_TASKS);
+        if (numbers->at[i].tasks.tasks != numbers->at[0].tasks.tasks)
             continue;
-        Chooser chooser = {.first = true};
-        ScheduleWish wish = {.forced.plan = plan, .choose = choose_any, .self = &chooser};
-        bool fits = lowered(text, &wish, arena) != NULL;
-        assert_true(fits == (plan != PLAN_TWO_PASS)); // one pass will do
-        if (fits)
-            *(plan == PLAN_ANY ? &all : &schedules) += chooser.schedules[SCHEDULE_STREAM];
+        others++;
+        assert_true(numbers->at[i].seconds >= numbers->at[0].seconds);
     }
-    assert_int_equal(all, schedules);
+    assert_true(others >= 4);
+    session_free(session);
+}
+
+// Whatever the default of a machine's rates is; but no others.
+static void test_tasks_that_a_nest_may_have(void **state) {
+    (void)state;
+    TaskShape rows = {.seconds = 1e-4, .rows = {.kept = 7, .least = 1, .most = 16}};
+    TaskShape vectors = {.rows = {.kept = 32, .least = 16, .most = 64}}, steps = {.steps = true};
+    const struct {
+        const TaskShape *shape;
+        TaskSchedule tasks;
+        bool fits;
+    } tried[] = {{&rows, {5, 0, 7}, true},     {&rows, {1, 0, 16}, true},
+                 {&rows, {0, 0, 7}, false},    {&rows, {65, 0, 7}, false},
+                 {&rows, {5, 0, 0}, false},    {&rows, {5, 0, 17}, false},
+                 {&rows, {5, 512, 7}, false},  {&vectors, {4, 0, 48}, true},
+                 {&vectors, {4, 0, 8}, false}, {&vectors, {4, 0, 40}, false},
+                 {&steps, {8, 512, 0}, true},  {&steps, {8, INT64_MAX, 0}, true},
+                 {&steps, {8, 0, 0}, false},   {&steps, {8, 512, 4}, false}};
+    for (size_t i = 0; i < sizeof tried / sizeof *tried; i++)
+        assert_true(schedule_fits_tasks(tried[i].shape, &tried[i].tasks) == tried[i].fits);
+    Arena *arena = arena_new();
+    const TaskShape *shapes[] = {&rows, &vectors, &steps};
+    for (int s = 0; s < 3; s++) {
+        ScheduleList list = {0};
+        schedule_enumerate_tasks(arena, shapes[s], &passes_machine, &list);
+        assert_true(list.count >= 7);
+        for (uint32_t i = 0; i < list.count; i++)
+            assert_true(schedule_fits_tasks(shapes[s], &list.at[i].tasks));
+    }
     arena_free(arena);
 }
 
-static void test_thousands_are_tried_in_one_process(void **state) {
+static void test_each_number_is_a_step_of_a_distance(void **state) {
     (void)state;
-    const char *text = "dim n = 512, d = 768, e = 768\n"
-                       "def F(X[n, d], P[d, e]):\n"
-                       "    return einsum(X[n, d], P[d, e] -> [n, e])\n";
-    Arena *arena = arena_new();
-    size_t before = 0;
-    Chooser chooser = {.seed = 1};
-    ScheduleWish wish = {.choose = choose_any, .self = &chooser};
-    while (chooser.schedules[SCHEDULE_CONTRACT] < 5000) {
-        lowered(text, &wish, arena);
-        if (!before)
-            before = mallinfo2().uordblks;
+    Schedule one = {.kind = SCHEDULE_CONTRACT,
+                    .contract = {.task_batch = 1,
+                                 .task_rows = 2,
+                                 .task_lanes = 2,
+                                 .block_k = 2,
+                                 .block_rows = 2,
+                                 .row_block = 2,
+                                 .lane_block = 2}};
+    Schedule others[] = {one, one, one, one, one, one, one, one, one, one, one};
+    enum { N_OTHERS = sizeof others / sizeof *others };
+    int other = 0;
+    others[other++].contract.task_batch = 2;
+    others[other++].contract.task_rows = 4;
+    others[other++].contract.task_lanes = 1;
+    others[other++].contract.block_k = 4;
+    others[other++].contract.block_rows = 4;
+    others[other++].contract.row_block = 1;
+    others[other++].contract.lane_block = 4;
+    others[other++].contract.pack_a = true;
+    others[other++].contract.pack_b = true;
+    others[other++].contract.axes.transposed = true;
+    others[other++].contract.axes.contiguous_rows = true;
+    assert_int_equal(other, N_OTHERS);
+    for (int i = 0; i < N_OTHERS; i++) {
+        assert_true(schedule_distance(&one, &others[i]) == 1);
+        assert_false(schedule_same(&one, &others[i]));
     }
-    assert_true(mallinfo2().uordblks < before + (1 << 20));
+    assert_true(schedule_distance(&one, &one) == 0);
+    Schedule tasks = {.kind = SCHEDULE_TASKS, .tasks = {4, 512, 2}}, more = tasks, steps = tasks;
+    Schedule rows = tasks;
+    more.tasks.tasks = 8, steps.tasks.step_points = INT64_MAX, rows.tasks.rows = 4;
+    assert_true(schedule_distance(&tasks, &more) == 1 && schedule_distance(&tasks, &steps) == 1);
+    assert_true(schedule_distance(&tasks, &rows) == 1 && !schedule_same(&tasks, &rows));
+    Schedule stream = {.kind = SCHEDULE_STREAM, .stream = {PLAN_STREAM, 8, 64, 0}}, plan = stream;
+    plan.stream.plan = PLAN_SPILL;
+    assert_true(schedule_distance(&stream, &plan) == 2);
+    Schedule program = {.kind = SCHEDULE_PROGRAM}, other_program = program;
+    other_program.program.copies = COPIES_EACH, other_program.program.layout = LAYOUT_PLAIN;
+    assert_true(schedule_distance(&program, &other_program) == 2);
+}
+
+static void test_what_is_no_schedule_is_refused(void **state) {
+    (void)state;
+    static const char *const texts[] = {
+        "",
+        "[]",
+        "{",
+        "{}",
+        "{\"kind\": \"none\"}",
+        "{\"kind\": 3, \"blocks\": []}",
+        "{\"kind\": \"tasks\", \"tasks\": 0, \"step_points\": 0, \"rows\": 0, \"blocks\": []}",
+        "{\"kind\": \"tasks\", \"tasks\": 1.5, \"step_points\": 0, \"rows\": 0, \"blocks\": []}",
+        "{\"kind\": \"tasks\", \"tasks\": 4, \"step_points\": 0, \"rows\": 0, \"blocks\": {}}",
+        "{\"kind\": \"tasks\", \"tasks\": 4, \"step_points\": 0, \"rows\": -1, \"blocks\": []}",
+        "{\"kind\": \"tasks\", \"tasks\": 4, \"step_points\": 0, \"rows\": 1025, \"blocks\": []}",
+        "{\"kind\": \"tasks\", \"tasks\": 4, \"step_points\": 0, \"blocks\": []}",
+        ("{\"kind\": \"tasks\", \"tasks\": 4, \"step_points\": 0, \"rows\": 0, \"more\": 1, "
+         "\"blocks\": []}"),
+        "{\"kind\": \"stream\", \"plan\": \"any\", \"rows\": 1, \"piece\": 1, \"blocks\": []}",
+        "{\"kind\": \"stream\", \"plan\": \"spill\", \"rows\": -1, \"piece\": 1, \"blocks\": []}",
+        "{\"kind\": \"stream\", \"plan\": \"spill\", \"rows\": 1, \"piece\": 1, \"blocks\": [1]}",
+        "{\"kind\": \"none\", \"kind\": \"none\", \"blocks\": []}",
+        "{\"kind\": \"none\", \"blocks\": [{\"rows\": 1, \"cols\": 0, \"lanes\": 0}]}"};
+    Arena *arena = arena_new();
+    for (size_t i = 0; i < sizeof texts / sizeof *texts; i++) {
+        Schedule schedule;
+        const char *why = NULL;
+        assert_false(schedule_from_json(arena, texts[i], &schedule, &why));
+        assert_non_null(why);
+    }
     arena_free(arena);
 }
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_any_schedule_computes_the_same),
-        cmocka_unit_test(test_the_default_comes_first),
-        cmocka_unit_test(test_a_forced_plan_leaves_its_own_schedules),
-        cmocka_unit_test(test_thousands_are_tried_in_one_process),
+        cmocka_unit_test(test_rows_are_chosen_by_cost),
+        cmocka_unit_test(test_tasks_that_a_nest_may_have),
+        cmocka_unit_test(test_each_number_is_a_step_of_a_distance),
+        cmocka_unit_test(test_what_is_no_schedule_is_refused),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

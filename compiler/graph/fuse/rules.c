@@ -94,7 +94,7 @@ bool *fuse_find_light(const Graph *graph, Arena *arena) {
     return light;
 }
 
-// What has no prologue below it begins with what is stored: what several values read, and copies.
+// Its weight ends at what is stored: what several values read, and copies.
 bool *fuse_find_prologues(const Graph *graph, const bool *after, Arena *arena) {
     uint32_t count = graph->values.count + 1;
     bool *light = arena_array(arena, bool, count);

@@ -42,13 +42,12 @@ RowBlocks nest_row_blocks(const Nest *nest, uint32_t run) {
 }
 
 int64_t nest_block(const Nest *nest, uint32_t run) {
-    Arena *arena = nest->lower->arena;
-    TaskShape shape = {.rows = nest_row_blocks(nest, run)};
-    ScheduleList list = {0};
-    schedule_enumerate_rows(arena, &shape, (Schedule){0}, &list);
+    RowBlocks rows = nest_row_blocks(nest, run);
+    int32_t blocks[ROW_BLOCKS_MAX];
+    int count = schedule_row_blocks(&rows, blocks);
     StageBlocksList choices = {0};
-    for (uint32_t i = 0; i < list.count; i++)
-        vec_push(arena, &choices, (StageBlocks){.rows = list.at[i].tasks.rows});
+    for (int i = 0; i < count; i++)
+        vec_push(nest->lower->arena, &choices, (StageBlocks){.rows = blocks[i]});
     return lower_blocks(nest->lower, &choices).rows;
 }
 

@@ -129,8 +129,8 @@ void stream_shape(const Lowering *lower, StreamShape *shape);
 void lower_together(Lowering *lower);
 // pieces.c: calls for each stage of the complete kernel, in running order; length: by kernel dim,
 // typical of the piece that the stage works on.
-void lower_each_stage(Lowering *lower,
-                      void (*visit)(void *self, Stage *stage, const int64_t *length), void *self);
+typedef void StageVisit(void *self, Stage *stage, const int64_t *length);
+void lower_each_stage(Lowering *lower, StageVisit *visit, void *self);
 // along.c: stages that only store run along what they store.
 void lower_along(Lowering *lower);
 // scalars.c: stages over few numbers that were stored one by one run without lanes.

@@ -3,7 +3,7 @@
 #include "tile/lower/lower.h"
 
 typedef struct {
-    void (*visit)(void *self, Stage *stage, const int64_t *length);
+    StageVisit *visit;
     void *self;
     int64_t *length;
 } Pieces;
@@ -23,8 +23,7 @@ static void walk(Pieces *p, const NodeList *body) {
     }
 }
 
-void lower_each_stage(Lowering *lower,
-                      void (*visit)(void *self, Stage *stage, const int64_t *length), void *self) {
+void lower_each_stage(Lowering *lower, StageVisit *visit, void *self) {
     size_t bytes = lower->typical.count * sizeof *lower->typical.at;
     Pieces p = {visit, self, arena_copy(lower->arena, lower->typical.at, bytes)};
     walk(&p, &lower->kernel->body);

@@ -18,7 +18,10 @@ static inline bool schedule_has_default_axes(const ContractSchedule *schedule) {
 // In a fixed order; of all kinds: schedule_enumerate.
 void schedule_enumerate_tasks(Arena *arena, const TaskShape *shape, const Machine *machine,
                               ScheduleList *into);
-// The schedule with each block of rows that the shape leaves, the one that L1 keeps first.
+// The blocks of rows that there are, the one that L1 keeps first; how many they are.
+enum { ROW_BLOCKS_MAX = 33 }; // as many as there are powers of two, and two more
+int schedule_row_blocks(const RowBlocks *rows, int32_t blocks[ROW_BLOCKS_MAX]);
+// The schedule with each of them.
 void schedule_enumerate_rows(Arena *arena, const TaskShape *shape, Schedule of, ScheduleList *into);
 // May a nest of the shape be cut so? Which numbers are the default depends on a machine's rates.
 bool schedule_fits_tasks(const TaskShape *shape, const TaskSchedule *tasks);

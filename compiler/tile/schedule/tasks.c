@@ -21,17 +21,25 @@ TaskSchedule schedule_tasks(const TaskShape *shape, const Machine *machine) {
 }
 
 // Beside as many rows as L1 keeps: the fewest times powers of two, and the most.
+int schedule_row_blocks(const RowBlocks *rows, int32_t blocks[ROW_BLOCKS_MAX]) {
+    int count = 0;
+    blocks[count++] = rows->kept;
+    for (int32_t block = rows->least; block < rows->most; block *= 2)
+        if (block != rows->kept)
+            blocks[count++] = block;
+    if (rows->most != rows->kept)
+        blocks[count++] = rows->most;
+    return count;
+}
+
 void schedule_enumerate_rows(Arena *arena, const TaskShape *shape, Schedule of,
                              ScheduleList *into) {
-    const RowBlocks *rows = &shape->rows;
-    of.tasks.rows = rows->kept;
-    vec_push(arena, into, of);
-    for (of.tasks.rows = rows->least; of.tasks.rows < rows->most; of.tasks.rows *= 2)
-        if (of.tasks.rows != rows->kept)
-            vec_push(arena, into, of);
-    of.tasks.rows = rows->most;
-    if (of.tasks.rows != rows->kept)
+    int32_t blocks[ROW_BLOCKS_MAX];
+    int count = schedule_row_blocks(&shape->rows, blocks);
+    for (int i = 0; i < count; i++) {
+        of.tasks.rows = blocks[i];
         vec_push(arena, into, of);
+    }
 }
 
 bool schedule_fits_tasks(const TaskShape *shape, const TaskSchedule *tasks) {
