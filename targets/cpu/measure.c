@@ -60,18 +60,23 @@ __attribute__((target("avx512f"))) static float read_v4(const float *at, size_t 
     return _mm512_reduce_add_ps((a + b) + (c + d));
 }
 
-__attribute__((target("avx2"))) static float read_v3(const float *at, size_t count) {
-    __m256 sums[4] = {_mm256_setzero_ps()};
-    for (size_t i = 0; i < count; i += FLOATS_PER_STEP)
-        for (int k = 0; k < 4; k++)
-            sums[k] +=
-                (_mm256_load_ps(at + i + 32 * k) + _mm256_load_ps(at + i + 32 * k + 8)) +
-                (_mm256_load_ps(at + i + 32 * k + 16) + _mm256_load_ps(at + i + 32 * k + 24));
+__attribute__((target("avx2"))) static float sum_of_lanes(__m256 x) {
     float lanes[8], total = 0;
-    _mm256_storeu_ps(lanes, (sums[0] + sums[1]) + (sums[2] + sums[3]));
+    _mm256_storeu_ps(lanes, x);
     for (int i = 0; i < 8; i++)
         total += lanes[i];
     return total;
+}
+
+__attribute__((target("avx2"))) static float read_v3(const float *at, size_t count) {
+    __m256 a = _mm256_setzero_ps(), b = a, c = a, d = a;
+    for (size_t i = 0; i < count; i += FLOATS_PER_STEP / 2) {
+        a += _mm256_load_ps(at + i) + _mm256_load_ps(at + i + 8);
+        b += _mm256_load_ps(at + i + 16) + _mm256_load_ps(at + i + 24);
+        c += _mm256_load_ps(at + i + 32) + _mm256_load_ps(at + i + 40);
+        d += _mm256_load_ps(at + i + 48) + _mm256_load_ps(at + i + 56);
+    }
+    return sum_of_lanes((a + b) + (c + d));
 }
 
 static double seconds_now(void) {
@@ -158,11 +163,7 @@ __attribute__((target("avx2,fma"))) static float steps_v3(const float *splats, c
         __m256 x = _mm256_load_ps(vectors), y = _mm256_load_ps(vectors + 8);
         STEP(_mm256_set1_ps, _mm256_fmadd_ps, splats, x, y);
     }
-    float lanes[8], total = 0;
-    _mm256_storeu_ps(lanes, a0 + a1 + a2 + a3 + a4 + a5 + a6 + a7 + a8 + a9 + a10 + a11);
-    for (int i = 0; i < 8; i++)
-        total += lanes[i];
-    return total;
+    return sum_of_lanes(a0 + a1 + a2 + a3 + a4 + a5 + a6 + a7 + a8 + a9 + a10 + a11);
 }
 
 typedef float (*Steps)(const float *, const float *, size_t, int);
