@@ -81,8 +81,8 @@ EmitValue emit_load_masked(EmitModule *module, Elem elem, int lanes, LLVMValueRe
 EmitValue emit_gather(EmitModule *module, Elem elem, LLVMValueRef base, LLVMValueRef offsets,
                       LLVMValueRef mask, double off);
 void emit_store(EmitModule *module, EmitValue value, LLVMValueRef pointer);
-void emit_store_masked(EmitModule *module, EmitValue value, LLVMValueRef pointer,
-                       LLVMValueRef mask);
+// The mask is on for the first lanes, any number of them.
+void emit_store_first(EmitModule *module, EmitValue value, LLVMValueRef pointer, LLVMValueRef mask);
 void emit_scatter(EmitModule *module, EmitValue value, LLVMValueRef base, LLVMValueRef offsets,
                   LLVMValueRef mask);
 // Asks for the cache line of what will soon be used.
@@ -119,6 +119,9 @@ void emit_loop_open(EmitModule *module, EmitLoop *loop, LLVMValueRef low, LLVMVa
                     LLVMValueRef step, bool nonempty, LLVMValueRef *start, uint32_t n_carried);
 // next[i] is the value at the end of the body; afterwards out[i] is the one after the loop.
 void emit_loop_close(EmitModule *module, EmitLoop *loop, LLVMValueRef *next, LLVMValueRef *out);
+// At the begin of a block: a when one came from block from_a, b from block from_b.
+LLVMValueRef emit_either(EmitModule *module, LLVMValueRef a, LLVMBasicBlockRef from_a,
+                         LLVMValueRef b, LLVMBasicBlockRef from_b);
 
 // ---- object.c: module -> object or assembly -----------------------------------------------------
 typedef enum { EMIT_OBJECT, EMIT_ASSEMBLY } EmitFile;

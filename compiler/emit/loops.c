@@ -9,6 +9,13 @@ static LLVMValueRef phi(EmitModule *module, LLVMValueRef from, LLVMBasicBlockRef
     return node;
 }
 
+LLVMValueRef emit_either(EmitModule *module, LLVMValueRef a, LLVMBasicBlockRef from_a,
+                         LLVMValueRef b, LLVMBasicBlockRef from_b) {
+    LLVMValueRef node = phi(module, a, from_a);
+    LLVMAddIncoming(node, &b, &from_b, 1);
+    return node;
+}
+
 static bool runs_once(LLVMValueRef low, LLVMValueRef high, LLVMValueRef step) {
     int64_t from, to, by;
     return index_known(low, &from) && index_known(high, &to) && index_known(step, &by) &&

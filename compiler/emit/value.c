@@ -493,13 +493,56 @@ void emit_store(EmitModule *module, EmitValue value, LLVMValueRef pointer) {
     LLVMSetAlignment(store, (unsigned)elem_bytes(value.elem));
 }
 
-void emit_store_masked(EmitModule *module, EmitValue value, LLVMValueRef pointer,
-                       LLVMValueRef mask) {
+// The half of a vector that begins at `from`; of two lanes a scalar.
+static LLVMValueRef half_from(EmitModule *module, LLVMValueRef vector, int lanes, int from) {
+    int picks[LANES_MAX];
+    for (int i = 0; i < lanes / 2; i++)
+        picks[i] = from + i;
+    EmitValue value = {.ref = vector, .lanes = lanes};
+    return emit_shuffle(module, value, value, picks, lanes / 2).ref;
+}
+
+// All lanes, half of them, a quarter and so on, each where its bit of their number is set. A masked
+// store takes ten times as long as another where the machine has no masks: 18 cycles on AMD's
+// Zen 3.
+static void store_in_parts(EmitModule *module, LLVMValueRef left, Elem elem, int lanes,
+                           LLVMValueRef pointer, LLVMValueRef mask) {
+    LLVMBuilderRef builder = module->builder;
+    LLVMTypeRef bits = int_type(module, (unsigned)lanes, 1), i64 = int_type(module, 64, 1);
+    LLVMValueRef on = LLVMBuildBitCast(builder, mask, bits, "");
+    LLVMValueRef count = emit_intrinsic(module, "llvm.ctpop", &bits, 1, &on, 1);
+    count = LLVMBuildZExt(builder, count, i64, "");
+    for (int part = lanes; part > 0; part /= 2) {
+        LLVMBasicBlockRef store = emit_block(module, "part"), after = emit_block(module, "after");
+        LLVMBasicBlockRef before = LLVMGetInsertBlock(builder);
+        LLVMValueRef bit = LLVMBuildAnd(builder, count, index_const(module, part), "");
+        LLVMValueRef is_set = LLVMBuildICmp(builder, LLVMIntNE, bit, index_const(module, 0), "");
+        LLVMValueRef stored = part == lanes ? left : half_from(module, left, 2 * part, 0);
+        LLVMValueRef behind = part == lanes ? left : half_from(module, left, 2 * part, part);
+        LLVMBuildCondBr(builder, is_set, store, after);
+        LLVMPositionBuilderAtEnd(builder, store);
+        LLVMValueRef larger = index_const(module, (lanes - 1) & -2 * part);
+        LLVMValueRef first = LLVMBuildAnd(builder, count, larger, "");
+        LLVMValueRef to = emit_element(module, elem, pointer, first);
+        LLVMSetAlignment(LLVMBuildStore(builder, stored, to), (unsigned)elem_bytes(elem));
+        LLVMBuildBr(builder, after);
+        LLVMPositionBuilderAtEnd(builder, after);
+        if (part > 1)
+            left = emit_either(module, behind, store, stored, before);
+    }
+}
+
+void emit_store_first(EmitModule *module, EmitValue value, LLVMValueRef pointer,
+                      LLVMValueRef mask) {
     if (!mask) {
         emit_store(module, value, pointer);
         return;
     }
     LLVMValueRef raw = to_memory(module, value);
+    if (!module->target->machine.has_masks) {
+        store_in_parts(module, raw, value.elem, value.lanes, pointer, mask);
+        return;
+    }
     LLVMTypeRef types[] = {LLVMTypeOf(raw), LLVMTypeOf(pointer)};
     LLVMValueRef args[] = {raw, pointer, mask};
     masked_access(module, "llvm.masked.store", types, args, 3, 1, value.elem);

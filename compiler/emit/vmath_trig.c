@@ -106,10 +106,7 @@ static LLVMValueRef any_lane(EmitModule *m, LLVMValueRef mask, int lanes) {
 
 static EmitValue merge(EmitModule *m, EmitValue a, LLVMBasicBlockRef from_a, EmitValue b,
                        LLVMBasicBlockRef from_b) {
-    LLVMValueRef phi = LLVMBuildPhi(m->builder, LLVMTypeOf(a.ref), "");
-    LLVMAddIncoming(phi, &a.ref, &from_a, 1);
-    LLVMAddIncoming(phi, &b.ref, &from_b, 1);
-    return (EmitValue){phi, a.elem, a.lanes};
+    return (EmitValue){emit_either(m, a.ref, from_a, b.ref, from_b), a.elem, a.lanes};
 }
 
 // Both reductions: the second only when a lane asks for it.

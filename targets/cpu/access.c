@@ -267,7 +267,7 @@ void cpu_access_store(CpuKernel *k, const CpuAccess *a, EmitValue value, int ahe
     if (value.lanes == 1)
         emit_store(m, value, first_element(k, a, 0, NULL));
     else if (a->kind == LANES_UNIT)
-        emit_store_masked(m, value, first_element(k, a, ahead, NULL), mask);
+        emit_store_first(m, value, first_element(k, a, ahead, NULL), mask);
     else if (a->kind == LANES_STRIDED)
         emit_scatter(m, value, first_element(k, a, ahead, NULL), strided_offsets(k, a, value.lanes),
                      mask);

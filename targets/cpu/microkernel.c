@@ -218,7 +218,7 @@ static void store_vector(Micro *u, int row, int v, LLVMValueRef store, LLVMValue
     EmitValue sum = {u->sum[row * shape->vectors + v], shape->elem, shape->width};
     if (adds)
         sum = emit_add(m, emit_load_masked(m, shape->elem, shape->width, at, add, 0), sum);
-    emit_store_masked(m, sum, at, store);
+    emit_store_first(m, sum, at, store);
 }
 
 static void store_block(Micro *u, bool masked, bool adds) {
