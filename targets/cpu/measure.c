@@ -37,15 +37,16 @@ enum {
     PANELS_BYTES = 128 << 10, // more than L1 has, less than L2
     APART = 1040,             // floats: rows in pages of their own, whose lines meet in no set
     RATES_MOST = RUNS * TURNS_MOST,
+    PAIRS_KEPT = 10, // one of so many
 };
 static const size_t HUGE_PAGE = 2 << 20;     // of which the largest range is a multiple
 static const double SECONDS = 0.2;           // no turn begins later, but for the least
 static const size_t READ_AT_LEAST = 2 << 20; // bytes for one clock reading
 static const size_t FAR_BYTES = 128 << 20;   // for memory, where L3 is larger than all ranges
 static const double STEP_LEAST = 1.4, BETWEEN_ERROR = 0.05;
-// The share of runs that may be disturbed. Splats are slowed down by a neighbour on the core's
-// other thread, as long as it works; multiply-adds, which wait for each other, hardly.
-static const double SLOWER = 0.75, SPLATS_SLOWER = 0.97;
+// The share of runs that may be disturbed: a neighbour on the core's other thread slows all of them
+// down for as long as it works, often for most of the time.
+static const double SLOWER = 0.97;
 
 // ---- reading ----
 
@@ -186,19 +187,44 @@ static void contract(const float *memory, int vector_bytes, double *rates) {
 
 // ---- lines of L2 ----
 
-// Steps per second of short runs over panels of two vectors that L1 does not keep: one behind the
+// Seconds of a step in a short run over panels of two vectors that L1 does not keep: one behind the
 // other, or side by side in rows that lie apart.
-static void take_panels(const float *memory, int vector_bytes, bool apart, double *rates) {
+static double take_panels(const float *memory, int vector_bytes, bool apart) {
     Steps steps = steps_of(vector_bytes);
     size_t row = (size_t)vector_bytes / 2, stride = apart ? APART : row;
     size_t panel = apart ? row : row * STEPS, panels = PANELS_BYTES / (4 * row * STEPS);
     volatile float sink = 0;
-    for (int i = 0; i < RUNS; i++) {
-        double begun = seconds_now();
-        for (int k = 0; k < CALLS; k++)
-            sink += steps(memory, memory + 4096 + (size_t)k % panels * panel, stride, STEPS);
-        rates[i] = (double)STEPS * CALLS / (seconds_now() - begun);
-    }
+    double begun = seconds_now();
+    for (int k = 0; k < CALLS; k++)
+        sink += steps(memory, memory + 4096 + (size_t)k % panels * panel, stride, STEPS);
+    return (seconds_now() - begun) / ((double)STEPS * CALLS);
+}
+
+typedef struct {
+    double in_a_row, apart;
+} Pair;
+
+static void take_pairs(const float *memory, int vector_bytes, Pair *pairs) {
+    for (int i = 0; i < RUNS; i++)
+        pairs[i] = (Pair){take_panels(memory, vector_bytes, false),
+                          take_panels(memory, vector_bytes, true)};
+}
+
+static int by_sum(const void *a, const void *b) {
+    const Pair *x = a, *y = b;
+    double difference = x->in_a_row + x->apart - (y->in_a_row + y->apart);
+    return (difference > 0) - (difference < 0);
+}
+
+// Seconds that a step takes longer with its lines apart: the median of the pairs that took the
+// least, which nobody disturbed.
+static double longer_apart(Pair *pairs, int count) {
+    double longer[RATES_MOST];
+    int kept = count / PAIRS_KEPT;
+    qsort(pairs, (size_t)count, sizeof *pairs, by_sum);
+    for (int i = 0; i < kept; i++)
+        longer[i] = pairs[i].apart - pairs[i].in_a_row;
+    return median_rate(longer, 0, kept);
 }
 
 // ---- splats ----
@@ -431,7 +457,7 @@ static void change_core(const cpu_set_t *usable, int *core) {
 // longer with its lines apart.
 static double measure_in_turns(const float *memory, Machine *machine, double *rates) {
     double flops[RATES_MOST], splats[RATES_MOST], begun = seconds_now();
-    double in_a_row[RATES_MOST], apart[RATES_MOST];
+    Pair pairs[RATES_MOST];
     int turns = 0, core = -1;
     cpu_set_t usable;
     bool known = !sched_getaffinity(0, sizeof usable, &usable) && CPU_COUNT(&usable) > 0;
@@ -442,15 +468,13 @@ static double measure_in_turns(const float *memory, Machine *machine, double *ra
         read_ranges(memory, machine->vector_bytes, turns, rates);
         contract(memory, machine->vector_bytes, flops + turns * RUNS);
         splat(memory, machine->vector_bytes, splats + turns * RUNS);
-        take_panels(memory, machine->vector_bytes, false, in_a_row + turns * RUNS);
-        take_panels(memory, machine->vector_bytes, true, apart + turns * RUNS);
+        take_pairs(memory, machine->vector_bytes, pairs + turns * RUNS);
     }
     if (known)
         (void)sched_setaffinity(0, sizeof usable, &usable);
     machine->flops_per_second = ranked_rate(flops, 0, turns * RUNS, SLOWER);
-    machine->splats_per_second = ranked_rate(splats, 0, turns * RUNS, SPLATS_SLOWER);
-    return 1 / ranked_rate(apart, 0, turns * RUNS, SLOWER) -
-           1 / ranked_rate(in_a_row, 0, turns * RUNS, SLOWER);
+    machine->splats_per_second = ranked_rate(splats, 0, turns * RUNS, SLOWER);
+    return longer_apart(pairs, turns * RUNS);
 }
 
 bool cpu_measure(Machine *machine) {
