@@ -8,15 +8,15 @@ typedef struct {
     const char *name;
     OpKind kind;
     int arity;
-    double weight;
+    double weight, weight_avx2;
     int traits;
 } OpInfo;
 
 enum { TRAIT_0 = 0 };
 
 static const OpInfo op_table[N_OP] = {
-#define OP(NAME, name, kind, arity, cycles, traits, formula)                                       \
-    [OP_##NAME] = {#name, KIND_##kind, arity, cycles, TRAIT_##traits},
+#define OP(NAME, name, kind, arity, cycles, cycles_avx2, traits, formula)                          \
+    [OP_##NAME] = {#name, KIND_##kind, arity, cycles, cycles_avx2, TRAIT_##traits},
 #include "graph/ops.def"
 #undef OP
 };
@@ -35,6 +35,10 @@ int op_arity(Op op) {
 
 double op_weight(Op op) {
     return op_table[op].weight;
+}
+
+double op_cycles(Op op, const Machine *machine) {
+    return machine->has_masks ? op_table[op].weight : op_table[op].weight_avx2;
 }
 
 double op_weight_of_one(Op op) {

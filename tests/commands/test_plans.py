@@ -166,7 +166,7 @@ def axes_of(candidate):
 def test_defaults_of_contractions_are_about_the_fastest_predicted(example, n):
     """Also where sums over several dims, prologues or the order of weights make a difference. Other
     axes than the default ones are not taken for less than 4%."""
-    options = ["-D", f"n={n},m=128", "--threads", 1, "--space"]
+    options = ["-D", f"n={n},m=128", "--threads", 1, "--space", "--target", "x86-64-v4"]
     spaces = [space["schedules"] for space in
               attc_json("cost", EXAMPLES / f"{example}.attn", *options)["spaces"]
               if space["schedules"][0]["schedule"]["kind"] == "contract"]
@@ -565,7 +565,9 @@ def test_a_parameter_along_the_memory_leaves_attention_fused():
      ("spill:1000:1", "spill, 64 rows, pieces of 32"), ("spill:3", "spill, 3 rows, pieces of ")],
 )  # fmt: skip
 def test_rows_and_piece_are_those_asked_for(plan, told):
-    tile = attc("emit", TALKING, "-D", "n=64,m=256", "--stage=tile", "--plan", plan)[0]
+    # The least piece is two vectors.
+    emit = ["emit", TALKING, "-D", "n=64,m=256", "--stage=tile", "--target", "x86-64-v4"]
+    tile = attc(*emit, "--plan", plan)[0]
     assert f"# plan: {told}" in tile
     attc("verify", TALKING, *SMALL, "--plan", plan)
 

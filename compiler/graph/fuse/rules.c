@@ -152,7 +152,7 @@ double fuse_seconds_to_compute(const Value *value, const int64_t *extents, const
     if (op_kind(value->op) == KIND_CONTRACT)
         return 2 * elements / machine->flops_per_second;
     double vectors = elements / machine_lanes(machine, elem_bytes(value->elem));
-    return vectors * op_weight(value->op) * machine_cycle(machine);
+    return vectors * op_cycles(value->op, machine) * machine_cycle(machine);
 }
 
 // ---- dims of a kernel ---------------------------------------------------------------------------
