@@ -517,8 +517,11 @@ static void store_in_parts(EmitModule *module, LLVMValueRef left, Elem elem, int
         LLVMBasicBlockRef before = LLVMGetInsertBlock(builder);
         LLVMValueRef bit = LLVMBuildAnd(builder, count, index_const(module, part), "");
         LLVMValueRef is_set = LLVMBuildICmp(builder, LLVMIntNE, bit, index_const(module, 0), "");
-        LLVMValueRef stored = part == lanes ? left : half_from(module, left, 2 * part, 0);
-        LLVMValueRef behind = part == lanes ? left : half_from(module, left, 2 * part, part);
+        LLVMValueRef stored = left, behind = left;
+        if (part < lanes) {
+            stored = half_from(module, left, 2 * part, 0);
+            behind = half_from(module, left, 2 * part, part);
+        }
         LLVMBuildCondBr(builder, is_set, store, after);
         LLVMPositionBuilderAtEnd(builder, store);
         LLVMValueRef larger = index_const(module, (lanes - 1) & -2 * part);

@@ -42,8 +42,9 @@ bool op_may_be_view(Op op);  // is reading or regroups
 // What an op costs: cycles of a core with two vector units for one vector of f32 when its arguments
 // are in registers. Of an INPUT it is a load; of what reduces, for a vector of its argument.
 double op_weight(Op op);
-double op_weight_of_one(Op op);                  // likewise for one f32
-double op_cycles(Op op, const Machine *machine); // for a vector of this machine's
+// On this machine: of a vector of its own, of one f32.
+double op_cycles(Op op, const Machine *machine);
+double op_cycles_of_one(Op op, const Machine *machine);
 // What a pointwise op makes of floats, in double, for constant folding and the tile interpreter;
 // NaN for what is none of one or two floats (the oracle has arithmetic of its own).
 double op_apply1(Op op, double a);

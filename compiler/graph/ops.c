@@ -41,10 +41,10 @@ double op_cycles(Op op, const Machine *machine) {
     return machine->has_masks ? op_table[op].weight : op_table[op].weight_avx2;
 }
 
-double op_weight_of_one(Op op) {
-    static const double PARTS = 4; // of a vector of 64 bytes in a divider of 16: chosen
+double op_cycles_of_one(Op op, const Machine *machine) {
+    static const double DIVIDER = 16; // bytes that it takes at a time: chosen
     bool divides = op_table[op].traits & TRAIT_DIVIDES;
-    return op_weight(op) / (divides ? PARTS : 1);
+    return op_cycles(op, machine) / (divides ? machine->vector_bytes / DIVIDER : 1);
 }
 
 bool op_commutes(Op op) {

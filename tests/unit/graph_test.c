@@ -238,12 +238,16 @@ static void test_every_op_has_its_weight(void **state) {
 // Without masks a vector is half as long: a division takes half the time, an exponential longer.
 static void test_a_machine_has_its_cycles(void **state) {
     (void)state;
-    Machine masks = {.has_masks = true}, none = {.has_masks = false};
+    Machine masks = {.has_masks = true, .vector_bytes = 64}, none = {.vector_bytes = 32};
     for (int op = 0; op < N_OP; op++)
         assert_true(op_cycles((Op)op, &masks) == op_weight((Op)op));
     assert_true(op_cycles(OP_ADD, &none) == op_weight(OP_ADD));
     assert_true(op_cycles(OP_DIV, &none) == op_weight(OP_DIV) / 2);
     assert_true(op_cycles(OP_EXP, &none) > op_weight(OP_EXP));
+    // A divider takes a vector in parts, which are as long everywhere.
+    assert_true(op_cycles_of_one(OP_DIV, &none) == op_cycles_of_one(OP_DIV, &masks));
+    assert_true(op_cycles_of_one(OP_DIV, &none) == op_cycles(OP_DIV, &none) / 2);
+    assert_true(op_cycles_of_one(OP_EXP, &none) == op_cycles(OP_EXP, &none));
 }
 
 static void test_uses_and_life(void **state) {

@@ -421,8 +421,8 @@ static void count_term(Count *c, const Term *term, Hoisting at) {
     if (term->kind == TERM_LOAD)
         c->ports += count * port_cycles(c, &term->load, at, false);
     else if (term->kind == TERM_OP)
-        c->ops += count * vectors *
-                  (at.varies ? op_cycles(term->op, c->w->machine) : op_weight_of_one(term->op));
+        c->ops +=
+            count * vectors * (at.varies ? op_cycles : op_cycles_of_one)(term->op, c->w->machine);
     else if (term->kind == TERM_INDEX && at.varies)
         c->ops += count * vectors * op_weight(OP_ADD);
 }

@@ -18,8 +18,8 @@
 static const double ALONE = 2;
 
 typedef struct {
+    const Machine *machine;
     Forwarding forwarding;
-    int lanes; // of a vector
 } Pass;
 
 // Less than a vector of numbers, and computed before a vector of them would be there.
@@ -29,8 +29,9 @@ static bool is_short(const Pass *p, const Stage *stage, const int64_t *length) {
         points *= (double)length[stage->dims[i]];
     for (uint32_t i = 0; i < stage->terms.count; i++)
         if (stage->terms.at[i].kind == TERM_OP)
-            cycles += op_weight_of_one(stage->terms.at[i].op);
-    return points < p->lanes && ALONE * points * cycles <= FORWARDING_STALL;
+            cycles += op_cycles_of_one(stage->terms.at[i].op, p->machine);
+    return points < machine_lanes(p->machine, sizeof(float)) &&
+           ALONE * points * cycles <= FORWARDING_STALL;
 }
 
 static void visit(void *self, Stage *stage, const int64_t *length) {
@@ -41,7 +42,6 @@ static void visit(void *self, Stage *stage, const int64_t *length) {
 }
 
 void lower_scalars(Lowering *lower) {
-    Pass p = {forwarding_new(lower->arena, lower->kernel),
-              machine_lanes(lower->machine, sizeof(float))};
+    Pass p = {lower->machine, forwarding_new(lower->arena, lower->kernel)};
     lower_each_stage(lower, visit, &p);
 }
