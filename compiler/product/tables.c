@@ -62,8 +62,12 @@ static const char *copy_text(TableBuilder *build, const char *text) {
 // ---- dims ----
 
 // What passes make may have one name and different extents in programs for different extents.
+static bool extents_agree(const AttDim *known, const Dim *dim) {
+    return !dim->made || known->extent == dim->extent;
+}
+
 static bool is_same_dim(const AttDim *known, const Dim *dim) {
-    return strcmp(known->name, dim->name) == 0 && (!dim->made || known->extent == dim->extent);
+    return strcmp(known->name, dim->name) == 0 && extents_agree(known, dim);
 }
 
 static int64_t add_dim(TableBuilder *build, TableLevel *level, DimId id) {
@@ -81,7 +85,8 @@ static int64_t add_dim(TableBuilder *build, TableLevel *level, DimId id) {
         vec_push(build->arena, &build->dims, new);
         vec_push(build->arena, &build->classes, copy_text(build, class));
         for (int64_t first = at; first-- > 0;)
-            if (strcmp(build->classes.at[first], class) == 0)
+            if (strcmp(build->classes.at[first], class) == 0 &&
+                extents_agree(&build->dims.at[first], dim))
                 build->dims.at[at].like = first;
     }
     if (build->dims.at[at].extent != dim->extent)

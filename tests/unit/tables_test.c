@@ -78,6 +78,30 @@ static void tables_say_what_the_entry_is(void **state) {
     assert_memory_equal(extents, ((int64_t[]){11, COLUMNS, 11}), 24);
 }
 
+// Levels are planned for machines of their own: what passes make has one name and as many positions
+// as a machine wants. A target that does not run here has the threads of a common machine.
+static void a_dim_that_a_level_made_is_like_none_of_another(void **state) {
+    Session *session = *state;
+    TileProgram *programs[] = {fixture_program(session, &fixture_v3, "Scale"),
+                               fixture_program(session, &fixture_v4, "Scale")};
+    const Target *targets[] = {&fixture_v3, &fixture_v4};
+    for (int i = 0; i < 2; i++) {
+        const Graph *graph = programs[i]->plan->fusion->graph;
+        Dim *dim = &graph->dims.at[graph_find_dim(graph, names_find(session->names, "d"))];
+        dim->made = true;
+        dim->extent = COLUMNS + i;
+    }
+    ProductFunction function = {.suffix = "", .programs = programs, .n_parts = 1};
+    const AttModule *module = &product_tables(session->arena, &function, targets, 2)->module;
+    int found = 0;
+    for (int64_t d = 0; d < module->n_dims; d++)
+        if (strcmp(module->dims[d].name, "d") == 0) {
+            assert_int_equal(module->dims[d].like, d);
+            assert_int_equal(module->dims[d].extent, COLUMNS + found++);
+        }
+    assert_int_equal(found, 2);
+}
+
 // ---- load.c ----
 
 static void run_module(const AttModule *module) {
@@ -239,6 +263,7 @@ static void the_header_shows_extents_shapes_and_elements(void **state) {
 int main(void) {
     const struct CMUnitTest tests[] = {
         tables_test(tables_say_what_the_entry_is),
+        tables_test(a_dim_that_a_level_made_is_like_none_of_another),
         tables_test(the_jit_runs_what_was_compiled),
         tables_test(a_thousand_jits_leave_nothing_behind),
         tables_test(a_missing_symbol_is_an_error),
