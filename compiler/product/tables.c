@@ -61,7 +61,8 @@ static const char *copy_text(TableBuilder *build, const char *text) {
 
 // ---- dims ----
 
-// What passes make may have one name and different extents in programs for different extents.
+// What passes make may have one name and different extents in programs for different extents, and
+// for different machines.
 static bool extents_agree(const AttDim *known, const Dim *dim) {
     return !dim->made || known->extent == dim->extent;
 }
