@@ -32,6 +32,8 @@ static const Fact facts[] = {
     FACT(l3_bytes_per_second, FACT_REAL, 1, 1e18),
     FACT(memory_bytes_per_second, FACT_REAL, 1, 1e18),
     FACT(scattered_exposed, FACT_REAL, 0, 1),
+    FACT(one_set_exposed, FACT_REAL, 0, 1),
+    FACT(one_set_far_exposed, FACT_REAL, 0, 1),
     FACT(threads, FACT_INT, 1, 1024),
     FACT(task_seconds, FACT_REAL, 1e-12, 1),
     FACT(launch_seconds, FACT_REAL, 1e-12, 1),

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The caches and rates of the machine that this runs on, measured in a quarter of a second.
+// The caches and rates of the machine that this runs on, measured in half a second.
 //
 // Multiply-adds are those of a microkernel with its data in L1, splats those of its rows alone. For
 // the caches, one core reads ranges of growing size again and again. The rates fall in steps where
@@ -36,6 +36,8 @@ enum {
     RUNS = 12,                // of so many calls in a turn
     PANELS_BYTES = 128 << 10, // more than L1 has, less than L2
     APART = 1040,             // floats: rows in pages of their own, whose lines meet in no set
+    ONE_SET_APART = 1024,     // floats: lines that meet in one set of L1
+    ONE_SET_STEPS = 64,       // of them, more than it has ways, and L2 keeps them
     RATES_MOST = RUNS * TURNS_MOST,
     PAIRS_KEPT = 10, // one of so many
 };
@@ -185,29 +187,40 @@ static void contract(const float *memory, int vector_bytes, double *rates) {
     }
 }
 
-// ---- lines of L2 ----
+// ---- lines of L2 and L3 ----
 
-// Seconds of a step in a short run over panels of two vectors that L1 does not keep: one behind the
-// other, or side by side in rows that lie apart.
-static double take_panels(const float *memory, int vector_bytes, bool apart) {
+// Panels of two vectors that a microkernel reads: `rows` floats `stride` apart, those of a row side
+// by side. One panel behind the other: stride is a panel's row.
+typedef struct {
+    size_t rows, stride, bytes; // of all panels
+} Panels;
+
+// Seconds of a step in a short run over the next panels. *next: of all panels.
+static double take_panels(const float *memory, int vector_bytes, Panels panels, size_t *next) {
     Steps steps = steps_of(vector_bytes);
-    size_t row = (size_t)vector_bytes / 2, stride = apart ? APART : row;
-    size_t panel = apart ? row : row * STEPS, panels = PANELS_BYTES / (4 * row * STEPS);
+    size_t row = (size_t)vector_bytes / 2, beside = panels.stride / row;
+    size_t group = panels.rows * panels.stride, count = panels.bytes / (4 * row * panels.rows);
     volatile float sink = 0;
     double begun = seconds_now();
-    for (int k = 0; k < CALLS; k++)
-        sink += steps(memory, memory + 4096 + (size_t)k % panels * panel, stride, STEPS);
-    return (seconds_now() - begun) / ((double)STEPS * CALLS);
+    for (int k = 0; k < CALLS; k++) {
+        const float *panel = memory + 4096 + *next / beside * group + *next % beside * row;
+        sink += steps(memory, panel, panels.stride, (int)panels.rows);
+        *next = (*next + 1) % count;
+    }
+    return (seconds_now() - begun) / ((double)panels.rows * CALLS);
 }
 
 typedef struct {
     double in_a_row, apart;
 } Pair;
 
-static void take_pairs(const float *memory, int vector_bytes, Pair *pairs) {
+// apart: against the same panels one behind the other.
+static void take_pairs(const float *memory, int vector_bytes, Panels apart, Pair *pairs) {
+    Panels in_a_row = {apart.rows, (size_t)vector_bytes / 2, apart.bytes};
+    size_t next[2] = {0, 0};
     for (int i = 0; i < RUNS; i++)
-        pairs[i] = (Pair){take_panels(memory, vector_bytes, false),
-                          take_panels(memory, vector_bytes, true)};
+        pairs[i] = (Pair){take_panels(memory, vector_bytes, in_a_row, &next[0]),
+                          take_panels(memory, vector_bytes, apart, &next[1])};
 }
 
 static int by_sum(const void *a, const void *b) {
@@ -216,15 +229,15 @@ static int by_sum(const void *a, const void *b) {
     return (difference > 0) - (difference < 0);
 }
 
-// Seconds that a step takes longer with its lines apart: the median of the pairs that took the
-// least, which nobody disturbed.
-static double longer_apart(Pair *pairs, int count) {
+// The part of `brought`, seconds that a step's lines take to come, that a step takes longer with
+// its lines apart: by the median of the pairs that took the least, which nobody disturbed.
+static double part_exposed(Pair *pairs, int count, double brought) {
     double longer[RATES_MOST];
     int kept = count / PAIRS_KEPT;
     qsort(pairs, (size_t)count, sizeof *pairs, by_sum);
     for (int i = 0; i < kept; i++)
         longer[i] = pairs[i].apart - pairs[i].in_a_row;
-    return median_rate(longer, 0, kept);
+    return fmin(fmax(median_rate(longer, 0, kept) / brought, 0), 1);
 }
 
 // ---- splats ----
@@ -453,11 +466,31 @@ static void change_core(const cpu_set_t *usable, int *core) {
     (void)sched_setaffinity(0, sizeof next, &next);
 }
 
-// Everything in turns, on all cores that this may run on. Returns the seconds that a step takes
-// longer with its lines apart.
-static double measure_in_turns(const float *memory, Machine *machine, double *rates) {
-    double flops[RATES_MOST], splats[RATES_MOST], begun = seconds_now();
-    Pair pairs[RATES_MOST];
+// What is measured in turns, and as what: the panels of each of the parts exposed.
+typedef enum { SCATTERED, ONE_SET, FAR, PARTS } Part;
+typedef struct {
+    const float *memory;
+    int vector_bytes;
+    double rates[RANGES], flops[RATES_MOST], splats[RATES_MOST];
+    Panels panels[PARTS];
+    Pair pairs[PARTS][RATES_MOST];
+} Measured;
+
+static void turn_near(Measured *to, int turn) {
+    read_ranges(to->memory, to->vector_bytes, turn, to->rates);
+    contract(to->memory, to->vector_bytes, to->flops + turn * RUNS);
+    splat(to->memory, to->vector_bytes, to->splats + turn * RUNS);
+    for (int part = SCATTERED; part <= ONE_SET; part++)
+        take_pairs(to->memory, to->vector_bytes, to->panels[part], to->pairs[part] + turn * RUNS);
+}
+
+static void turn_far(Measured *to, int turn) {
+    take_pairs(to->memory, to->vector_bytes, to->panels[FAR], to->pairs[FAR] + turn * RUNS);
+}
+
+// Everything in turns, on all cores that this may run on. Returns the number of runs.
+static int in_turns(void (*one_turn)(Measured *, int), Measured *to) {
+    double begun = seconds_now();
     int turns = 0, core = -1;
     cpu_set_t usable;
     bool known = !sched_getaffinity(0, sizeof usable, &usable) && CPU_COUNT(&usable) > 0;
@@ -465,33 +498,56 @@ static double measure_in_turns(const float *memory, Machine *machine, double *ra
          turns++) {
         if (known)
             change_core(&usable, &core);
-        read_ranges(memory, machine->vector_bytes, turns, rates);
-        contract(memory, machine->vector_bytes, flops + turns * RUNS);
-        splat(memory, machine->vector_bytes, splats + turns * RUNS);
-        take_pairs(memory, machine->vector_bytes, pairs + turns * RUNS);
+        one_turn(to, turns);
     }
     if (known)
         (void)sched_setaffinity(0, sizeof usable, &usable);
-    machine->flops_per_second = ranked_rate(flops, 0, turns * RUNS, SLOWER);
-    machine->splats_per_second = ranked_rate(splats, 0, turns * RUNS, SLOWER);
-    return longer_apart(pairs, turns * RUNS);
+    return turns * RUNS;
+}
+
+// Where L3 is known to have more than L2.
+static void measure_far(Measured *measured, Machine *machine) {
+    int64_t most = (int64_t)range_bytes(RANGES - 1) / 2, bytes = 4 * machine->l2_bytes;
+    bytes = bytes < machine->l3_bytes / 2 ? bytes : machine->l3_bytes / 2;
+    bytes = bytes < most ? bytes : most;
+    machine->one_set_far_exposed = 0;
+    if (bytes < 2 * machine->l2_bytes)
+        return;
+    measured->panels[FAR] = (Panels){STEPS, ONE_SET_APART, (size_t)bytes};
+    int runs = in_turns(turn_far, measured);
+    double brought = 2.0 * machine->vector_bytes / machine->l3_bytes_per_second;
+    machine->one_set_far_exposed = part_exposed(measured->pairs[FAR], runs, brought);
+}
+
+static void measure_all(Measured *measured, Machine *machine) {
+    int runs = in_turns(turn_near, measured);
+    machine->flops_per_second = ranked_rate(measured->flops, 0, runs, SLOWER);
+    machine->splats_per_second = ranked_rate(measured->splats, 0, runs, SLOWER);
+    machine->threads = att_cores_usable();
+    double *memory_rate = &machine->memory_bytes_per_second;
+    if (cpu_set_caches(machine, measured->rates, (int64_t[]){told_size(0), told_size(1)}))
+        *memory_rate =
+            fmin(fmax(*memory_rate, far_rate(machine->vector_bytes)), machine->l3_bytes_per_second);
+    double brought = 2.0 * machine->vector_bytes / machine->l2_bytes_per_second;
+    machine->scattered_exposed = part_exposed(measured->pairs[SCATTERED], runs, brought);
+    machine->one_set_exposed = part_exposed(measured->pairs[ONE_SET], runs, brought);
+    measure_far(measured, machine);
 }
 
 bool cpu_measure(Machine *machine) {
     float *memory = make_range(range_bytes(RANGES - 1));
-    if (!memory)
-        return false;
-    for (int i = 0; i < 16384; i++)
-        memory[i] = (float)(i * 7 % 64) / 64; // bits that change
-    double rates[RANGES] = {0};
-    double longer = measure_in_turns(memory, machine, rates);
+    Measured *measured = calloc(1, sizeof *measured);
+    if (memory && measured) {
+        for (int i = 0; i < 16384; i++)
+            memory[i] = (float)(i * 7 % 64) / 64; // bits that change
+        measured->memory = memory;
+        measured->vector_bytes = machine->vector_bytes;
+        measured->panels[SCATTERED] = (Panels){STEPS, APART, PANELS_BYTES};
+        measured->panels[ONE_SET] = (Panels){ONE_SET_STEPS, ONE_SET_APART, PANELS_BYTES};
+        measure_all(measured, machine);
+    }
+    bool found = memory && measured;
     free(memory);
-    machine->threads = att_cores_usable();
-    double *memory_rate = &machine->memory_bytes_per_second;
-    if (cpu_set_caches(machine, rates, (int64_t[]){told_size(0), told_size(1)}))
-        *memory_rate =
-            fmin(fmax(*memory_rate, far_rate(machine->vector_bytes)), machine->l3_bytes_per_second);
-    double brought = 2.0 * machine->vector_bytes / machine->l2_bytes_per_second;
-    machine->scattered_exposed = fmin(fmax(longer / brought, 0), 1);
-    return true;
+    free(measured);
+    return found;
 }

@@ -28,6 +28,8 @@ FACTS = [
     "l3_bytes_per_second",
     "memory_bytes_per_second",
     "scattered_exposed",
+    "one_set_exposed",
+    "one_set_far_exposed",
     "threads",
     "task_seconds",
     "launch_seconds",

@@ -65,6 +65,32 @@ static Machine waiting_core(void) {
     return machine;
 }
 
+// A core with caches of few ways, that waits for lines which meet in few of their sets
+// (AMD 25.1.1).
+static Machine few_ways_core(void) {
+    return (Machine){
+        .name = "few ways",
+        .vector_bytes = 32,
+        .vector_registers = 16,
+        .rows_unpacked = 6,
+        .rows_packed = 6,
+        .l1_bytes = 32 << 10,
+        .l2_bytes = 512 << 10,
+        .l3_bytes = 8 << 20,
+        .flops_per_second = 100e9,
+        .splats_per_second = 6.3e9,
+        .l1_bytes_per_second = 180e9,
+        .l2_bytes_per_second = 100e9,
+        .l3_bytes_per_second = 56e9,
+        .memory_bytes_per_second = 27e9,
+        .one_set_exposed = 0.6,
+        .one_set_far_exposed = 0.9,
+        .threads = 1,
+        .task_seconds = 5e-7,
+        .launch_seconds = 5e-6,
+    };
+}
+
 typedef struct {
     double measured; // share of the peak
     GemmPlan plan;
@@ -138,6 +164,30 @@ static void test_order_where_rows_apart_are_waited_for(void **state) {
         {54.3, {1024, 256, 2048, 348, 64, 256, 0, 12, 32, false, false}},
     };
     check_order(&machine, cpu_gemm_beside, of_weights, sizeof of_weights / sizeof of_weights[0]);
+}
+
+static void test_order_where_lines_meet_in_few_sets(void **state) {
+    (void)state;
+    static const MeasuredPlan near[] = {
+        {90.4, {1024, 256, 1024, 1024, 128, 256, 6, 6, 16, false, true}},
+        {76.3, {1024, 256, 1024, 258, 96, 208, 258, 4, 24, false, false}},
+        {74.9, {1024, 256, 1024, 66, 128, 256, 66, 6, 16, false, false}},
+        {74.0, {1024, 256, 1024, 36, 128, 256, 36, 6, 16, true, false}},
+    };
+    Machine machine = few_ways_core();
+    check_order(&machine, cpu_gemm, near, sizeof near / sizeof near[0]);
+    static const MeasuredPlan far[] = {
+        {87.2, {512, 1024, 1024, 512, 128, 256, 6, 6, 16, false, true}},
+        {64.8, {512, 1024, 1024, 36, 128, 256, 36, 6, 16, true, false}},
+        {54.1, {512, 1024, 1024, 128, 96, 208, 128, 4, 24, false, false}},
+    };
+    check_order(&machine, cpu_gemm, far, sizeof far / sizeof far[0]);
+    static const MeasuredPlan beside[] = {
+        {80.0, {1024, 256, 1024, 1024, 128, 256, 258, 6, 16, true, true}},
+        {67.9, {1024, 256, 1024, 1024, 128, 256, 6, 6, 16, false, true}},
+        {52.0, {1024, 256, 1024, 66, 128, 256, 66, 6, 16, false, false}},
+    };
+    check_order(&machine, cpu_gemm_beside, beside, sizeof beside / sizeof beside[0]);
 }
 
 // Rows side by side, each step's in a page of its own: all of its splats wait for that page.
@@ -396,6 +446,7 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_order_of_blocks),
         cmocka_unit_test(test_order_where_rows_apart_are_waited_for),
+        cmocka_unit_test(test_order_where_lines_meet_in_few_sets),
         cmocka_unit_test(test_splats_wait_for_pages),
         cmocka_unit_test(test_stages_of_fused_heads),
         cmocka_unit_test(test_order_of_rows_per_task),

@@ -38,11 +38,16 @@ static const struct {
 // and L2, of 1 and 2 rows twice.
 static const double PANEL_BYTE = 0.06;
 
-static double exposed_part(const Machine *machine, int flow, bool further, double bytes_a_cycle) {
+static double exposed_part(const Walk *w, int flow, bool further, double bytes_a_cycle) {
     double times = FLOWS[flow].scattered[further];
     if (flow == FLOW_LANES_PANELS)
         times = fmax(times, PANEL_BYTE * bytes_a_cycle);
-    return fmin(FLOWS[flow].exposed[further] + machine->scattered_exposed * times, 1);
+    double part = fmin(FLOWS[flow].exposed[further] + w->machine->scattered_exposed * times, 1);
+    if (flow == FLOW_ROWS || flow == FLOW_ROWS_BESIDE)
+        return fmax(part, w->waited[0][further]);
+    if (flow == FLOW_LANES || flow == FLOW_LANES_SCATTERED)
+        return fmax(part, w->waited[1][further]);
+    return part;
 }
 
 static const double CALL_SECONDS = 4e-8; // of a task; measured: a layer norm in 2 and in 32
@@ -78,8 +83,8 @@ static void add_stage_cost(Walk *w, const Stage *stage) {
         for (int level = 0; level < N_FROM; level++) {
             cost.bytes[level] += bytes[flow][level];
             cost.exposed[level] +=
-                bytes[flow][level] * exposed_part(w->machine, flow, level > FROM_L2,
-                                                  bytes[flow][level] / fmax(cost.cycles, 1));
+                bytes[flow][level] *
+                exposed_part(w, flow, level > FROM_L2, bytes[flow][level] / fmax(cost.cycles, 1));
         }
     cost.seconds = cost_stage_seconds(&cost, w->machine);
     w->seconds += cost.seconds;

@@ -100,7 +100,8 @@ double cost_touched_bytes(const Walk *w, const Stage *stage, const Access *acces
         return bytes / (run * near) * (stride * (near - 1) + run + MACHINE_LINE - elem);
     }
     bool aligned = fmod(stride, MACHINE_LINE) == 0;
-    return bytes / run * (aligned ? fmax(run, MACHINE_LINE) : run + MACHINE_LINE - elem);
+    return bytes / run *
+           (aligned ? ceil(run / MACHINE_LINE) * MACHINE_LINE : run + MACHINE_LINE - elem);
 }
 
 // ---- sets of a cache ----
@@ -221,4 +222,17 @@ double cost_far_part(const Walk *w, const Stage *stage, const Access *access) {
     if (stride >= MACHINE_PAGE && contract && access == &stage->b)
         between = fmax(between, BETWEEN);
     return 1 + between / fmax(run, MACHINE_LINE);
+}
+
+void cost_find_waited(const Walk *w, const Stage *stage, const Access *operand, double least[2]) {
+    const Machine *machine = w->machine;
+    double run = run_bytes(w, stage, operand, w->length);
+    double stride = short_runs_apart(w, stage, operand, w->length, run);
+    least[0] = least[1] = 0;
+    if (!stage_has_microkernel(stage) || stride < SCATTERED_STRIDE)
+        return;
+    // The first lines of the pieces, that is: further ones lie in other sets, as many to each.
+    double sets = sets_met(stride / MACHINE_LINE, sets_of(machine->l1_bytes, L1_WAYS, L1_SETS));
+    least[0] = machine->one_set_exposed / sets;
+    least[1] = machine->one_set_far_exposed / cbrt(sets) / cost_far_part(w, stage, operand);
 }
