@@ -221,7 +221,7 @@ double cost_far_part(const Walk *w, const Stage *stage, const Access *access) {
         between = BETWEEN_SCATTERED * w->machine->scattered_exposed;
     if (stride >= MACHINE_PAGE && contract && access == &stage->b)
         between = fmax(between, BETWEEN);
-    return 1 + between / fmax(run, MACHINE_LINE);
+    return 1 + between / (ceil(run / MACHINE_LINE) * MACHINE_LINE);
 }
 
 void cost_find_waited(const Walk *w, const Stage *stage, const Access *operand, double least[2]) {
@@ -234,5 +234,7 @@ void cost_find_waited(const Walk *w, const Stage *stage, const Access *operand, 
     // The first lines of the pieces, that is: further ones lie in other sets, as many to each.
     double sets = sets_met(stride / MACHINE_LINE, sets_of(machine->l1_bytes, L1_WAYS, L1_SETS));
     least[0] = machine->one_set_exposed / sets;
-    least[1] = machine->one_set_far_exposed / cbrt(sets) / cost_far_part(w, stage, operand);
+    // From far away either the bytes count more than once or they are waited for.
+    bool counts_more = cost_far_part(w, stage, operand) > 1;
+    least[1] = counts_more ? 0 : machine->one_set_far_exposed / cbrt(sets);
 }
