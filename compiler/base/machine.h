@@ -28,8 +28,8 @@ typedef struct {
     // of what microkernels ask for line by line in rows apart, the part that they wait for beside
     // their arithmetic, at the rates above; what else is waited for is told in times of it
     double scattered_exposed;
-    // the same of lines that meet in one set of L1, from L2 and from L3; among more sets it is
-    // shared
+    // the same of lines that meet in one set of L1, from L2 and from further away; less where they
+    // meet in more sets
     double one_set_exposed, one_set_far_exposed;
     // threads
     int threads;           // cores that work is planned for

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The caches and rates of the machine that this runs on, measured in half a second.
+// The caches and rates of the machine that this runs on, measured in a third of a second.
 //
 // Multiply-adds are those of a microkernel with its data in L1, splats those of its rows alone. For
 // the caches, one core reads ranges of growing size again and again. The rates fall in steps where
@@ -43,6 +43,7 @@ enum {
 };
 static const size_t HUGE_PAGE = 2 << 20;     // of which the largest range is a multiple
 static const double SECONDS = 0.2;           // no turn begins later, but for the least
+static const double FAR_SECONDS = 0.05;      // likewise
 static const size_t READ_AT_LEAST = 2 << 20; // bytes for one clock reading
 static const size_t FAR_BYTES = 128 << 20;   // for memory, where L3 is larger than all ranges
 static const double STEP_LEAST = 1.4, BETWEEN_ERROR = 0.05;
@@ -189,21 +190,24 @@ static void contract(const float *memory, int vector_bytes, double *rates) {
 
 // ---- lines of L2 and L3 ----
 
-// Panels of two vectors that a microkernel reads: `rows` floats `stride` apart, those of a row side
-// by side. One panel behind the other: stride is a panel's row.
+// Panels of two vectors that a microkernel reads, side by side; the rows of one lie `stride` floats
+// apart. Where that is a row's length, the panels lie one behind the other.
 typedef struct {
-    size_t rows, stride, bytes; // of all panels
+    size_t rows, stride, bytes; // rows of a panel, bytes of all panels
+    size_t from;                // floats of the memory before the first
 } Panels;
 
-// Seconds of a step in a short run over the next panels. *next: of all panels.
+// Seconds of a step in a short run over the next panels. *next: the number of the first; it goes
+// on.
 static double take_panels(const float *memory, int vector_bytes, Panels panels, size_t *next) {
     Steps steps = steps_of(vector_bytes);
     size_t row = (size_t)vector_bytes / 2, beside = panels.stride / row;
     size_t group = panels.rows * panels.stride, count = panels.bytes / (4 * row * panels.rows);
+    const float *first = memory + 4096 + panels.from;
     volatile float sink = 0;
     double begun = seconds_now();
     for (int k = 0; k < CALLS; k++) {
-        const float *panel = memory + 4096 + *next / beside * group + *next % beside * row;
+        const float *panel = first + *next / beside * group + *next % beside * row;
         sink += steps(memory, panel, panels.stride, (int)panels.rows);
         *next = (*next + 1) % count;
     }
@@ -214,9 +218,9 @@ typedef struct {
     double in_a_row, apart;
 } Pair;
 
-// apart: against the same panels one behind the other.
+// apart: against as many panels one behind the other.
 static void take_pairs(const float *memory, int vector_bytes, Panels apart, Pair *pairs) {
-    Panels in_a_row = {apart.rows, (size_t)vector_bytes / 2, apart.bytes};
+    Panels in_a_row = {apart.rows, (size_t)vector_bytes / 2, apart.bytes, 0};
     size_t next[2] = {0, 0};
     for (int i = 0; i < RUNS; i++)
         pairs[i] = (Pair){take_panels(memory, vector_bytes, in_a_row, &next[0]),
@@ -466,7 +470,7 @@ static void change_core(const cpu_set_t *usable, int *core) {
     (void)sched_setaffinity(0, sizeof next, &next);
 }
 
-// What is measured in turns, and as what: the panels of each of the parts exposed.
+// What is measured in turns; of each part of a machine that is exposed its panels.
 typedef enum { SCATTERED, ONE_SET, FAR, PARTS } Part;
 typedef struct {
     const float *memory;
@@ -489,12 +493,12 @@ static void turn_far(Measured *to, int turn) {
 }
 
 // Everything in turns, on all cores that this may run on. Returns the number of runs.
-static int in_turns(void (*one_turn)(Measured *, int), Measured *to) {
+static int in_turns(void (*one_turn)(Measured *, int), double seconds, Measured *to) {
     double begun = seconds_now();
     int turns = 0, core = -1;
     cpu_set_t usable;
     bool known = !sched_getaffinity(0, sizeof usable, &usable) && CPU_COUNT(&usable) > 0;
-    for (; turns < TURNS_LEAST || (turns < TURNS_MOST && seconds_now() < begun + SECONDS);
+    for (; turns < TURNS_LEAST || (turns < TURNS_MOST && seconds_now() < begun + seconds);
          turns++) {
         if (known)
             change_core(&usable, &core);
@@ -505,22 +509,26 @@ static int in_turns(void (*one_turn)(Measured *, int), Measured *to) {
     return turns * RUNS;
 }
 
-// Where L3 is known to have more than L2.
+// Of as much of L3 as L2 does not keep; 0 where it has no more than L2. The panels of a pair have
+// memory of their own each: what one brings to L2 the other must not find there.
 static void measure_far(Measured *measured, Machine *machine) {
-    int64_t most = (int64_t)range_bytes(RANGES - 1) / 2, bytes = 4 * machine->l2_bytes;
-    bytes = bytes < machine->l3_bytes / 2 ? bytes : machine->l3_bytes / 2;
+    int64_t most = (int64_t)range_bytes(RANGES - 1) / 3, bytes = 4 * machine->l2_bytes;
+    int64_t l3 = machine->l3_bytes * machine->threads; // one core alone has all of it
+    bytes = bytes < l3 / 4 ? bytes : l3 / 4;
     bytes = bytes < most ? bytes : most;
     machine->one_set_far_exposed = 0;
-    if (bytes < 2 * machine->l2_bytes)
+    if (2 * bytes < 3 * machine->l2_bytes)
         return;
-    measured->panels[FAR] = (Panels){STEPS, ONE_SET_APART, (size_t)bytes};
-    int runs = in_turns(turn_far, measured);
+    int64_t group = 4 * STEPS * ONE_SET_APART;
+    size_t from = (size_t)((bytes + group - 1) / group * group) / sizeof(float);
+    measured->panels[FAR] = (Panels){STEPS, ONE_SET_APART, (size_t)bytes, from};
+    int runs = in_turns(turn_far, FAR_SECONDS, measured);
     double brought = 2.0 * machine->vector_bytes / machine->l3_bytes_per_second;
     machine->one_set_far_exposed = part_exposed(measured->pairs[FAR], runs, brought);
 }
 
 static void measure_all(Measured *measured, Machine *machine) {
-    int runs = in_turns(turn_near, measured);
+    int runs = in_turns(turn_near, SECONDS, measured);
     machine->flops_per_second = ranked_rate(measured->flops, 0, runs, SLOWER);
     machine->splats_per_second = ranked_rate(measured->splats, 0, runs, SLOWER);
     machine->threads = att_cores_usable();
@@ -542,8 +550,8 @@ bool cpu_measure(Machine *machine) {
             memory[i] = (float)(i * 7 % 64) / 64; // bits that change
         measured->memory = memory;
         measured->vector_bytes = machine->vector_bytes;
-        measured->panels[SCATTERED] = (Panels){STEPS, APART, PANELS_BYTES};
-        measured->panels[ONE_SET] = (Panels){ONE_SET_STEPS, ONE_SET_APART, PANELS_BYTES};
+        measured->panels[SCATTERED] = (Panels){STEPS, APART, PANELS_BYTES, 0};
+        measured->panels[ONE_SET] = (Panels){ONE_SET_STEPS, ONE_SET_APART, PANELS_BYTES, 0};
         measure_all(measured, machine);
     }
     bool found = memory && measured;

@@ -252,6 +252,24 @@ def test_a_loss_with_other_results_is_judged_right(tmp_path, db):
         assert "computes something else" not in err
 
 
+def test_the_oracle_judges_what_the_file_gives_large_extents(tmp_path, db):
+    """At smaller ones, where it is quick. Blocks of 2 of the default leave much to find."""
+    source = tmp_path / "large.attn"
+    source.write_text("dim n = 400, d = 600, f = 500\n"
+                      "def Y(X[n, d], P[d, f], Z[n, f]):\n"
+                      "    return einsum(X, P -> [n, f]) + Z[n, f]\n")
+    one = tmp_path / "one.json"
+    facts = json.loads((EXAMPLES.parent / "tests/machines/avx512.json").read_text())
+    one.write_text(json.dumps(facts | {"l1_bytes": 256, "l2_bytes": 256, "l3_bytes": 256}))
+    for effort in ("quick", "normal", "normal", "normal"):  # what wins is a matter of time
+        found = attc_json("tune", source, "--target", "x86-64-v3", "--machine", one, "--threads", 1,
+                          "--db", db, "--effort", effort)
+        [kernel] = found["kernels"]
+        if kernel["kept"]:
+            break
+    assert kernel["kept"] and kernel["by_oracle"]
+
+
 def test_gradients_and_shapes_and_kernels(source, db, tmp_path):
     shapes = tmp_path / "shapes.txt"
     shapes.write_text("# two\nn=16,m=24\n\n  n=24,m=16,e=8  \n")

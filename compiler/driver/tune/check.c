@@ -118,30 +118,60 @@ static uint32_t choose_near(void *of_choice, const ScheduleSite *site, const Sch
     return found < choice->tuner->spaces.at.count ? tune_nearest(space, choice->picks[found]) : 0;
 }
 
-// The extents of -D, none above `most`. Odd ones leave remainders everywhere.
-static void shrink(const Tuner *tuner, Session *session, int64_t most) {
-    const Session *from = tuner->options->session;
-    session->overrides = (DimExtents){0};
-    for (uint32_t i = 0; i < from->overrides.count; i++) {
-        DimExtent extent = from->overrides.at[i];
+// None of the extents of -D above `most`; of_file: and none that the file gives as a number.
+typedef struct {
+    int64_t most;
+    bool of_file;
+} Smaller;
+
+// Extents that the file gives as numbers, and -D does not.
+static DimExtents extents_of_file(const Tuner *tuner, Arena *arena) {
+    const Program *program = tuner->calls.at[0].compiled.program;
+    DimExtents found = {0};
+    for (uint32_t i = 0; i < program->dims.count; i++) {
+        const DimDecl *decl = program->dims.at[i];
+        Name dim = decl->name.name;
+        if (decl->extent && decl->extent->kind == EXPR_NUMBER &&
+            !program_given(program, &tuner->options->session->overrides, dim))
+            vec_push(arena, &found, ((DimExtent){dim, decl->value}));
+    }
+    return found;
+}
+
+static bool has_above(const DimExtents *extents, int64_t most) {
+    for (uint32_t i = 0; i < extents->count; i++)
+        if (extents->at[i].extent > most)
+            return true;
+    return false;
+}
+
+// Odd ones leave remainders everywhere.
+static void add_below(Session *session, const DimExtents *extents, int64_t most) {
+    for (uint32_t i = 0; i < extents->count; i++) {
+        DimExtent extent = extents->at[i];
         extent.extent = extent.extent > most ? most - 1 : extent.extent;
         vec_push(session->arena, &session->overrides, extent);
     }
 }
 
 // Of the small program, in a session of its own, which the caller frees.
-static Options small_options(const Tuner *tuner, int64_t most) {
+static Options small_options(const Tuner *tuner, Smaller smaller) {
+    const Session *from = tuner->options->session;
     Options options = *tuner->options;
     options.session = session_fork(tuner->options->session);
     options.inputs.count = 0;
     options.weights = NULL;
-    shrink(tuner, options.session, most);
+    options.session->overrides = (DimExtents){0};
+    add_below(options.session, &from->overrides, smaller.most);
+    DimExtents of_file = extents_of_file(tuner, options.session->arena);
+    if (smaller.of_file)
+        add_below(options.session, &of_file, smaller.most);
     return options;
 }
 
-static Verdict judge_small(const Tuner *tuner, const Schedule *const *picks, int64_t most,
+static Verdict judge_small(const Tuner *tuner, const Schedule *const *picks, Smaller smaller,
                            bool *met) {
-    Options options = small_options(tuner, most);
+    Options options = small_options(tuner, smaller);
     SmallChoice choice = {tuner, picks, met, options.session->arena, {0}};
     Compilation compiled;
     if (!tuner->of_programs)
@@ -154,9 +184,9 @@ static Verdict judge_small(const Tuner *tuner, const Schedule *const *picks, int
 }
 
 // Does the choice of its options make another program than the default at such extents?
-static bool makes_another(const Tuner *tuner, int64_t most) {
+static bool makes_another(const Tuner *tuner, Smaller smaller) {
     static const ProgramSchedule by_default = {0};
-    Options options = small_options(tuner, most);
+    Options options = small_options(tuner, smaller);
     Compilation chosen, plain;
     bool fine = calls_compile_whole(&options, tuner->target, &chosen);
     options.choice = &by_default;
@@ -167,7 +197,7 @@ static bool makes_another(const Tuner *tuner, int64_t most) {
 }
 
 // The whole with the choice of each call in turn: what is chosen for a part can be for the whole.
-static Verdict judge_choices(const Tuner *tuner, const Schedule *const *picks, int64_t most,
+static Verdict judge_choices(const Tuner *tuner, const Schedule *const *picks, Smaller smaller,
                              bool *met) {
     Verdict verdict = VERDICT_NONE;
     for (uint32_t i = 0; i < tuner->spaces.at.count && verdict != VERDICT_WRONG; i++) {
@@ -177,24 +207,39 @@ static Verdict judge_choices(const Tuner *tuner, const Schedule *const *picks, i
         with.options = &options;
         if (schedule_same(picks[i], &tuner->spaces.at.at[i].numbers.at[TUNE_DEFAULT]))
             continue;
-        verdict = judge_small(&with, picks, most, met);
-        met[i] = verdict != VERDICT_NONE && makes_another(&with, most);
+        verdict = judge_small(&with, picks, smaller, met);
+        met[i] = verdict != VERDICT_NONE && makes_another(&with, smaller);
         if (verdict == VERDICT_NONE)
             return verdict;
     }
     return verdict;
 }
 
-// At the largest extents at which the oracle is quick; NONE: at none. met: by site.
+// Is it another program than with the larger ones before?
+static bool makes_smaller(const Tuner *tuner, Smaller smaller) {
+    Arena *arena = arena_new();
+    DimExtents of_file = extents_of_file(tuner, arena);
+    bool changes =
+        has_above(smaller.of_file ? &of_file : &tuner->options->session->overrides, smaller.most);
+    arena_free(arena);
+    return changes || (!smaller.of_file && smaller.most == SMALL_MOST);
+}
+
+// At the largest extents at which the oracle is quick, the file's own where that can be; NONE: at
+// none. met: by site.
 static Verdict ask_oracle(const Tuner *tuner, const Schedule *const *picks, bool *met) {
     Verdict verdict = VERDICT_NONE;
     if (!strcmp(tuner->options->file, "-"))
         return verdict;
-    for (int64_t most = SMALL_MOST; most >= SMALL_LEAST && verdict == VERDICT_NONE; most /= 2) {
-        memset(met, 0, tuner->spaces.at.count * sizeof *met);
-        verdict = tuner->of_programs ? judge_choices(tuner, picks, most, met)
-                                     : judge_small(tuner, picks, most, met);
-    }
+    for (int of_file = 0; of_file < 2; of_file++)
+        for (int64_t most = SMALL_MOST; most >= SMALL_LEAST; most /= 2) {
+            Smaller smaller = {most, of_file};
+            if (verdict != VERDICT_NONE || !makes_smaller(tuner, smaller))
+                continue;
+            memset(met, 0, tuner->spaces.at.count * sizeof *met);
+            verdict = tuner->of_programs ? judge_choices(tuner, picks, smaller, met)
+                                         : judge_small(tuner, picks, smaller, met);
+        }
     return verdict;
 }
 
@@ -274,8 +319,8 @@ static void tell_unjudged(const Tuner *tuner, Arena *arena) {
         diag_remark(tuner->options->session->diags, (Span){0},
                     "not compared with the oracle, but with the default alone: %s; %s", names.at,
                     strcmp(tuner->options->file, "-")
-                        ? "with smaller extents of -D there is no such kernel, or the oracle "
-                          "takes long"
+                        ? "with smaller extents there is no such kernel, or the oracle takes "
+                          "long"
                         : "standard input cannot be read a second time");
 }
 

@@ -44,9 +44,9 @@ static double exposed_part(const Walk *w, int flow, bool further, double bytes_a
         times = fmax(times, PANEL_BYTE * bytes_a_cycle);
     double part = fmin(FLOWS[flow].exposed[further] + w->machine->scattered_exposed * times, 1);
     if (flow == FLOW_ROWS || flow == FLOW_ROWS_BESIDE)
-        return fmax(part, w->waited[0][further]);
+        return fmax(part, w->one_set_parts[0][further]);
     if (flow == FLOW_LANES || flow == FLOW_LANES_SCATTERED)
-        return fmax(part, w->waited[1][further]);
+        return fmax(part, w->one_set_parts[1][further]);
     return part;
 }
 

@@ -70,10 +70,10 @@ typedef struct {
     // Seconds of one turn of each ordered loop, of all tasks.
     const Node *ordered[ORDERED_MAX];
     double turns[ORDERED_MAX];
-    double waited[2][2]; // of a stage: see cost_find_waited
-    bool in_l1;          // all data is taken to lie in L1
-    bool rough;          // all pieces of a loop are taken to be equally long
-    Arena *keep;         // for the list of stages; NULL: none
+    double one_set_parts[2][2]; // of a stage: [operand][further], see cost_find_one_set_parts
+    bool in_l1;                 // all data is taken to lie in L1
+    bool rough;                 // all pieces of a loop are taken to be equally long
+    Arena *keep;                // for the list of stages; NULL: none
     TileCost *out;
 } Walk;
 
@@ -112,8 +112,9 @@ bool cost_lanes_apart(const Walk *w, const Stage *stage);
 // Are they short pieces of rows that lie too far apart to be followed?
 bool cost_lanes_scattered(const Walk *w, const Stage *stage);
 // The least parts that a microkernel waits for beside its arithmetic of what an operand brings from
-// L2 and from further away: of short pieces of rows apart, by what was measured of such.
-void cost_find_waited(const Walk *w, const Stage *stage, const Access *operand, double least[2]);
+// L2 and from further away: of short pieces of rows apart that meet in few sets of L1.
+void cost_find_one_set_parts(const Walk *w, const Stage *stage, const Access *operand,
+                             double least[2]);
 // Of a microkernel: do its rows lie side by side, so that all splats of a step are of a line?
 bool cost_rows_beside(const Walk *w, const Stage *stage);
 // Does it write short pieces of rows that lie apart, one after the other?

@@ -19,6 +19,11 @@ enum { L1_WAYS = 8, L1_SETS = 64, L2_WAYS = 16, L2_SETS = 2048 };
 
 // ---- runs ----
 
+// At least one: a run of nothing still counts as one in what is divided by it.
+static double whole_lines(double run) {
+    return fmax(ceil(run / MACHINE_LINE), 1) * MACHINE_LINE;
+}
+
 double cost_made_bytes(const TileBuffer *buffer, const double *length) {
     double bytes = (double)elem_bytes(buffer->elem);
     for (int i = 0; i < buffer->rank; i++)
@@ -100,8 +105,7 @@ double cost_touched_bytes(const Walk *w, const Stage *stage, const Access *acces
         return bytes / (run * near) * (stride * (near - 1) + run + MACHINE_LINE - elem);
     }
     bool aligned = fmod(stride, MACHINE_LINE) == 0;
-    return bytes / run *
-           (aligned ? ceil(run / MACHINE_LINE) * MACHINE_LINE : run + MACHINE_LINE - elem);
+    return bytes / run * (aligned ? whole_lines(run) : run + MACHINE_LINE - elem);
 }
 
 // ---- sets of a cache ----
@@ -221,20 +225,25 @@ double cost_far_part(const Walk *w, const Stage *stage, const Access *access) {
         between = BETWEEN_SCATTERED * w->machine->scattered_exposed;
     if (stride >= MACHINE_PAGE && contract && access == &stage->b)
         between = fmax(between, BETWEEN);
-    return 1 + between / (ceil(run / MACHINE_LINE) * MACHINE_LINE);
+    return 1 + between / whole_lines(run);
 }
 
-void cost_find_waited(const Walk *w, const Stage *stage, const Access *operand, double least[2]) {
+// Less is waited for where the pieces meet in more sets, and nothing where these keep all of them.
+// Measured on an AMD EPYC (25.1.1): lines 1024 to 12352 bytes apart, from L2 and from L3.
+void cost_find_one_set_parts(const Walk *w, const Stage *stage, const Access *operand,
+                             double least[2]) {
     const Machine *machine = w->machine;
     double run = run_bytes(w, stage, operand, w->length);
     double stride = short_runs_apart(w, stage, operand, w->length, run);
     least[0] = least[1] = 0;
     if (!stage_has_microkernel(stage) || stride < SCATTERED_STRIDE)
         return;
-    // The first lines of the pieces, that is: further ones lie in other sets, as many to each.
     double sets = sets_met(stride / MACHINE_LINE, sets_of(machine->l1_bytes, L1_WAYS, L1_SETS));
-    least[0] = machine->one_set_exposed / sets;
-    // From far away either the bytes count more than once or they are waited for.
+    double pieces = cost_touched_bytes(w, stage, operand, w->length) / whole_lines(run);
+    if (pieces <= L1_WAYS * sets)
+        return;
+    // From far away either the bytes count more than once or they are waited for, not both.
     bool counts_more = cost_far_part(w, stage, operand) > 1;
+    least[0] = machine->one_set_exposed / sets;
     least[1] = counts_more ? 0 : machine->one_set_far_exposed / cbrt(sets);
 }

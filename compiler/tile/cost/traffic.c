@@ -549,7 +549,7 @@ double cost_add_traffic(Walk *w, const Stage *stage, double bytes[N_FLOWS][N_FRO
     }
     if (stage->kind == STAGE_CONTRACT)
         for (uint32_t i = 0; i < 2; i++)
-            cost_find_waited(w, stage, use_at(stage, i), w->waited[i]);
+            cost_find_one_set_parts(w, stage, use_at(stage, i), w->one_set_parts[i]);
     double look_ups = 0;
     for (uint32_t i = 0; i < n_uses(stage); i++) {
         const Access *access = use_at(stage, i);
