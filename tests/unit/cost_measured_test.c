@@ -190,6 +190,38 @@ static void test_order_where_lines_meet_in_few_sets(void **state) {
     check_order(&machine, cpu_gemm_beside, beside, sizeof beside / sizeof beside[0]);
 }
 
+// Pieces of rows that meet in 4 sets are waited for, from L2 and from L3 by a fact of its own;
+// where rows lie a line more apart, the sets keep them all.
+static void test_few_sets_are_waited_for_by_level(void **state) {
+    (void)state;
+    Arena *arena = arena_new();
+    Machine waits = few_ways_core(), follows = waits, near = waits;
+    follows.one_set_exposed = follows.one_set_far_exposed = near.one_set_far_exposed = 0;
+    for (int apart = 0; apart < 2; apart++) {
+        int64_t lanes = apart ? 272 : 256;
+        GemmPlan plan = {1056, lanes, 4096, 66, lanes, 256, 66, 6, 16, false, false};
+        int64_t extents[] = {plan.rows, plan.lanes, plan.k};
+        Kernel *kernel = cpu_gemm(arena, &plan);
+        double exposed[3][N_FROM] = {{0}};
+        const Machine *machines[] = {&waits, &near, &follows};
+        for (int m = 0; m < 3; m++) {
+            TileCost cost = tile_cost(arena, kernel, extents, machines[m]);
+            for (uint32_t i = 0; i < cost.stages.count; i++)
+                for (int level = 0; level < N_FROM; level++)
+                    exposed[m][level] += cost.stages.at[i].exposed[level];
+        }
+        double more = apart ? 1 : 1.2;
+        assert_true(exposed[0][FROM_L2] >= more * exposed[2][FROM_L2]);
+        assert_true(exposed[0][FROM_L3] >= more * exposed[1][FROM_L3]);
+        assert_near(exposed[0][FROM_L2], exposed[1][FROM_L2], 1e-9);
+        assert_near(exposed[1][FROM_L3], exposed[2][FROM_L3], 1e-9);
+        if (apart)
+            assert_near(exposed[0][FROM_L3] + exposed[0][FROM_L2],
+                        exposed[2][FROM_L3] + exposed[2][FROM_L2], 1e-9);
+    }
+    arena_free(arena);
+}
+
 // Rows side by side, each step's in a page of its own: all of its splats wait for that page.
 static void test_splats_wait_for_pages(void **state) {
     (void)state;
@@ -447,6 +479,7 @@ int main(void) {
         cmocka_unit_test(test_order_of_blocks),
         cmocka_unit_test(test_order_where_rows_apart_are_waited_for),
         cmocka_unit_test(test_order_where_lines_meet_in_few_sets),
+        cmocka_unit_test(test_few_sets_are_waited_for_by_level),
         cmocka_unit_test(test_splats_wait_for_pages),
         cmocka_unit_test(test_stages_of_fused_heads),
         cmocka_unit_test(test_order_of_rows_per_task),

@@ -158,14 +158,15 @@ static void add_below(Session *session, const DimExtents *extents, int64_t most)
 static Options small_options(const Tuner *tuner, Smaller smaller) {
     const Session *from = tuner->options->session;
     Options options = *tuner->options;
-    options.session = session_fork(tuner->options->session);
+    options.session = session_fork(from);
     options.inputs.count = 0;
     options.weights = NULL;
     options.session->overrides = (DimExtents){0};
     add_below(options.session, &from->overrides, smaller.most);
-    DimExtents of_file = extents_of_file(tuner, options.session->arena);
-    if (smaller.of_file)
+    if (smaller.of_file) {
+        DimExtents of_file = extents_of_file(tuner, options.session->arena);
         add_below(options.session, &of_file, smaller.most);
+    }
     return options;
 }
 
