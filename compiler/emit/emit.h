@@ -54,7 +54,7 @@ LLVMTypeRef emit_type(EmitModule *module, Elem elem, int lanes);        // in re
 LLVMTypeRef emit_memory_type(EmitModule *module, Elem elem, int lanes); // in memory
 EmitValue emit_number(EmitModule *module, Elem elem, double number, int lanes);
 EmitValue emit_iota(EmitModule *module, Elem elem, int lanes); // 0 1 2 ... (i32 or i64)
-// The mask of the first `count` lanes, or of all; 0 <= count < 2^31, an i64.
+// The mask of the first `count` lanes: of all, or where it is negative of none; an i64 < 2^31.
 LLVMValueRef emit_first_lanes(EmitModule *module, LLVMValueRef count, int lanes);
 EmitValue emit_splat(EmitModule *module, EmitValue value, int lanes); // a vector stays as it is
 // A MAP op that is no call of the target's vector math: all but EXP EXP2 LOG SQRT RSQRT TANH ERF
@@ -72,7 +72,12 @@ EmitValue emit_cast(EmitModule *module, EmitValue value, Elem elem);
 enum { LANES_MAX = 64 }; // of a vector
 // The lanes `picks` of two vectors of one type, a's before b's; of one pick a scalar.
 EmitValue emit_shuffle(EmitModule *module, EmitValue a, EmitValue b, const int *picks, int lanes);
-// Memory. The mask is a vector of i1, NULL for all lanes; lanes that are off give `off`.
+// What of a value lies in memory, and back.
+LLVMValueRef emit_to_memory(EmitModule *module, EmitValue value);
+EmitValue emit_from_memory(EmitModule *module, LLVMValueRef raw, Elem elem, int lanes);
+
+// ---- memory.c: between registers and memory ----
+// The mask is a vector of i1, NULL for all lanes; lanes that are off give `off`.
 EmitValue emit_load(EmitModule *module, Elem elem, int lanes, LLVMValueRef pointer);
 // One element in all lanes.
 EmitValue emit_load_splat(EmitModule *module, Elem elem, int lanes, LLVMValueRef pointer);
@@ -81,13 +86,17 @@ EmitValue emit_load_masked(EmitModule *module, Elem elem, int lanes, LLVMValueRe
 EmitValue emit_gather(EmitModule *module, Elem elem, LLVMValueRef base, LLVMValueRef offsets,
                       LLVMValueRef mask, double off);
 void emit_store(EmitModule *module, EmitValue value, LLVMValueRef pointer);
-// The mask is on for the first lanes, any number of them.
-void emit_store_first(EmitModule *module, EmitValue value, LLVMValueRef pointer, LLVMValueRef mask);
+// The mask is on for the first lanes, any number of them. shared: where the machine has no masks,
+// by a function for all such stores of the module, which is less code and some five cycles more.
+void emit_store_first(EmitModule *module, EmitValue value, LLVMValueRef pointer, LLVMValueRef mask,
+                      bool shared);
 void emit_scatter(EmitModule *module, EmitValue value, LLVMValueRef base, LLVMValueRef offsets,
                   LLVMValueRef mask);
 // Asks for the cache line of what will soon be used.
 typedef enum { EMIT_TO_READ, EMIT_TO_WRITE } EmitUse;
 void emit_prefetch(EmitModule *module, LLVMValueRef pointer, EmitUse use);
+// Room in the frame of the function that is built, for as long as it runs.
+LLVMValueRef emit_on_stack(EmitModule *module, Elem elem, int64_t elements);
 // base + offset elements of elem as it is in memory.
 LLVMValueRef emit_element(EmitModule *module, Elem elem, LLVMValueRef base, LLVMValueRef offset);
 

@@ -453,6 +453,7 @@ typedef struct {
     double cycles, waited;
     double outside_cycles, outside_seconds; // initial values of arguments; tasks and launches
     VEC(StageCost) stages; // in order; one whose loops leave a remainder comes more than once
+    bool is_rough;         // pieces were taken to be as long as others, and are not
 } TileCost;
 // keep: for the list of stages; NULL: without it.
 TileCost tile_cost(Arena *keep, const Kernel *kernel, const int64_t *extents,

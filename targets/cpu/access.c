@@ -260,6 +260,8 @@ static EmitValue for_memory(EmitModule *m, EmitValue value, Elem elem) {
     return emit_cast(m, value, elem);
 }
 
+// What lies along a dim whose extent is known at run time only has a part of a vector in many
+// places.
 void cpu_access_store(CpuKernel *k, const CpuAccess *a, EmitValue value, int ahead,
                       LLVMValueRef mask) {
     EmitModule *m = k->module;
@@ -267,7 +269,8 @@ void cpu_access_store(CpuKernel *k, const CpuAccess *a, EmitValue value, int ahe
     if (value.lanes == 1)
         emit_store(m, value, first_element(k, a, 0, NULL));
     else if (a->kind == LANES_UNIT)
-        emit_store_first(m, value, first_element(k, a, ahead, NULL), mask);
+        emit_store_first(m, value, first_element(k, a, ahead, NULL), mask,
+                         k->kernel->dims.at[a->lanes].extent == EXTENT_DYNAMIC);
     else if (a->kind == LANES_STRIDED)
         emit_scatter(m, value, first_element(k, a, ahead, NULL), strided_offsets(k, a, value.lanes),
                      mask);

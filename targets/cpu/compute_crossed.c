@@ -16,20 +16,6 @@ bool compute_crosses(const Compute *c, const CpuAccess *access) {
            stage_crosses(c->k->kernel, c->stage, access->access);
 }
 
-// Room in the frame of the function that is built, for as long as it runs.
-static LLVMValueRef on_stack(EmitModule *m, Elem elem, int64_t elements) {
-    LLVMBasicBlockRef here = LLVMGetInsertBlock(m->builder);
-    LLVMBasicBlockRef entry = LLVMGetEntryBasicBlock(LLVMGetBasicBlockParent(here));
-    LLVMValueRef first = LLVMGetFirstInstruction(entry);
-    if (first)
-        LLVMPositionBuilderBefore(m->builder, first);
-    LLVMTypeRef type = LLVMArrayType2(emit_memory_type(m, elem, 1), (uint64_t)elements);
-    LLVMValueRef memory = LLVMBuildAlloca(m->builder, type, "");
-    LLVMSetAlignment(memory, MACHINE_LINE);
-    LLVMPositionBuilderAtEnd(m->builder, here);
-    return memory;
-}
-
 // Halves are f32 in registers, and so they are kept.
 static Elem kept_elem(Elem elem) {
     return elem == ELEM_I32 ? ELEM_I32 : ELEM_F32;
@@ -181,7 +167,7 @@ static LLVMValueRef transposer(EmitModule *m, Elem elem, int width, bool whole) 
                     LLVMGetParam(function, 1),
                     LLVMGetParam(function, 2),
                     whole ? (Part){0} : part,
-                    on_stack(m, kept_elem(elem), (int64_t)width * width)};
+                    emit_on_stack(m, kept_elem(elem), (int64_t)width * width)};
     mix_rows(&t);
     gather_columns(&t);
     LLVMBuildRetVoid(m->builder);
@@ -215,7 +201,7 @@ void compute_fill_blocks(Compute *c) {
             continue;
         Elem elem = kept_elem(state->access.buffer->elem);
         if (!state->block)
-            state->block = on_stack(c->m, elem, c->unroll * block_elements(c));
+            state->block = emit_on_stack(c->m, elem, c->unroll * block_elements(c));
         for (int u = 0; u < c->vectors; u++)
             fill_block(c, state, u);
     }

@@ -207,8 +207,17 @@ static void all_steps(Micro *u) {
 
 // ---- c ----
 
-// Stores the sums where `store` is on (NULL: everywhere) after adding what c holds where `add` is
-// on.
+// Stores a sum where `store` is on (NULL: everywhere), after adding what c holds where `add` is on
+// if it adds.
+static void store_sum(Micro *u, LLVMValueRef at, EmitValue sum, LLVMValueRef store,
+                      LLVMValueRef add, bool adds) {
+    EmitModule *m = u->m;
+    const CpuMicroShape *shape = u->shape;
+    if (adds)
+        sum = emit_add(m, emit_load_masked(m, shape->elem, shape->width, at, add, 0), sum);
+    emit_store_first(m, sum, at, store, false);
+}
+
 static void store_vector(Micro *u, int row, int v, LLVMValueRef store, LLVMValueRef add,
                          bool adds) {
     EmitModule *m = u->m;
@@ -216,9 +225,7 @@ static void store_vector(Micro *u, int row, int v, LLVMValueRef store, LLVMValue
     LLVMValueRef at = emit_element(m, shape->elem, u->c, u->c_offset[row]);
     at = emit_element(m, shape->elem, at, index_const(m, v * shape->width));
     EmitValue sum = {u->sum[row * shape->vectors + v], shape->elem, shape->width};
-    if (adds)
-        sum = emit_add(m, emit_load_masked(m, shape->elem, shape->width, at, add, 0), sum);
-    emit_store_first(m, sum, at, store);
+    store_sum(u, at, sum, store, add, adds);
 }
 
 static void store_block(Micro *u, bool masked, bool adds) {
@@ -230,36 +237,72 @@ static void store_block(Micro *u, bool masked, bool adds) {
     LLVMBuildRetVoid(u->m->builder);
 }
 
-// With cheap masks one piece of code sets or adds: a load with all lanes off is a zero.
+// The lanes of `mask` (NULL: all) if u->add, else none: a load of them is a zero then.
+static LLVMValueRef where_added(Micro *u, LLVMValueRef mask) {
+    EmitValue adds = emit_splat(u->m, (EmitValue){u->add, ELEM_BOOL, 1}, u->shape->width);
+    return mask ? LLVMBuildAnd(u->m->builder, adds.ref, mask, "") : adds.ref;
+}
+
+// With cheap masks one piece of code sets or adds.
 static void store_by_masks(Micro *u, bool masked) {
-    EmitModule *m = u->m;
     const CpuMicroShape *shape = u->shape;
-    EmitValue adds = emit_splat(m, (EmitValue){u->add, ELEM_BOOL, 1}, shape->width);
     LLVMValueRef add[VECTORS_MAX];
     for (int v = 0; v < shape->vectors; v++)
-        add[v] = masked ? LLVMBuildAnd(m->builder, adds.ref, u->mask[v], "") : adds.ref;
+        add[v] = where_added(u, masked ? u->mask[v] : NULL);
     for (int r = 0; r < shape->rows; r++)
         for (int v = 0; v < shape->vectors; v++)
             store_vector(u, r, v, masked ? u->mask[v] : NULL, add[v], true);
+    LLVMBuildRetVoid(u->m->builder);
+}
+
+// Without masks a store of some lanes is dozens of instructions: one row of them does it for all,
+// by way of the stack.
+static void store_by_rows(Micro *u) {
+    EmitModule *m = u->m;
+    const CpuMicroShape *shape = u->shape;
+    Elem elem = shape->elem;
+    int width = shape->width, row = shape->vectors * width;
+    LLVMValueRef sums = emit_on_stack(m, elem, (int64_t)shape->rows * row);
+    for (int i = 0; i < block_sums(shape); i++) {
+        LLVMValueRef to = emit_element(m, elem, sums, index_const(m, (int64_t)i * width));
+        emit_store(m, (EmitValue){u->sum[i], elem, width}, to);
+    }
+    EmitLoop rows;
+    emit_loop_open(m, &rows, index_const(m, 0), index_const(m, shape->rows), index_const(m, 1),
+                   true, NULL, 0);
+    LLVMValueRef from = emit_element(m, elem, sums, index_mul(m, rows.at, index_const(m, row)));
+    LLVMValueRef to = emit_element(m, elem, u->c, index_mul(m, rows.at, u->c_row));
+    for (int v = 0; v < shape->vectors; v++) {
+        LLVMValueRef first = index_const(m, v * width), mask = u->mask[v];
+        EmitValue sum = emit_load(m, elem, width, emit_element(m, elem, from, first));
+        LLVMValueRef add = shape->mode == CPU_SET_OR_ADD ? where_added(u, mask) : mask;
+        store_sum(u, emit_element(m, elem, to, first), sum, mask, add, shape->mode != CPU_SET);
+    }
+    emit_loop_close(m, &rows, NULL, NULL);
     LLVMBuildRetVoid(m->builder);
 }
 
-static void store_either(Micro *u, bool masked) {
+static void store_whole(Micro *u) {
     EmitModule *m = u->m;
     if (u->shape->mode != CPU_SET_OR_ADD) {
-        store_block(u, masked, u->shape->mode == CPU_ADD);
-        return;
-    }
-    if (m->target->machine.has_masks) {
-        store_by_masks(u, masked);
+        store_block(u, false, u->shape->mode == CPU_ADD);
         return;
     }
     LLVMBasicBlockRef add = emit_block(m, "add"), set = emit_block(m, "set");
     LLVMBuildCondBr(m->builder, u->add, add, set);
     LLVMPositionBuilderAtEnd(m->builder, add);
-    store_block(u, masked, true);
+    store_block(u, false, true);
     LLVMPositionBuilderAtEnd(m->builder, set);
-    store_block(u, masked, false);
+    store_block(u, false, false);
+}
+
+static void store_either(Micro *u, bool masked) {
+    if (!u->m->target->machine.has_masks)
+        masked ? store_by_rows(u) : store_whole(u);
+    else if (u->shape->mode == CPU_SET_OR_ADD)
+        store_by_masks(u, masked);
+    else
+        store_block(u, masked, u->shape->mode == CPU_ADD);
 }
 
 // Stores under a mask are slow even where loads are not: full blocks go without.
@@ -283,14 +326,10 @@ static void store_all(Micro *u) {
 // ---- the function ----
 
 static void make_masks(Micro *u) {
-    EmitModule *m = u->m;
     int width = u->shape->width;
-    EmitValue lanes = emit_cast(m, (EmitValue){u->lanes, ELEM_I64, 1}, ELEM_I32);
-    EmitValue iota = emit_iota(m, ELEM_I32, width);
     for (int v = 0; v < u->shape->vectors; v++) {
-        EmitValue before = emit_number(m, ELEM_I32, -v * width, 1);
-        EmitValue left = emit_splat(m, emit_add(m, lanes, before), width);
-        u->mask[v] = LLVMBuildICmp(m->builder, LLVMIntSLT, iota.ref, left.ref, "");
+        LLVMValueRef left = index_sub(u->m, u->lanes, index_const(u->m, v * width));
+        u->mask[v] = emit_first_lanes(u->m, left, width);
     }
 }
 

@@ -150,9 +150,10 @@ static double call_cycles(const Calls *calls, double rows, double vectors) {
     double loads = rows * calls->splat + vectors * (calls->b_splits ? 2 : 1) +
                    (calls->asks && rows > 1 ? ASKED : 0);
     double widening = rows * calls->a_widening + vectors * calls->b_widening;
-    double step = fmax(fmax(sums + widening, loads) / 2, LATENCY / splits_of(sums, calls->splits));
-    step = fmax(step, rows * calls->splat / 2 + calls->lanes) + STEP;
-    step += LOST_ROW * fmax(rows - calls->kept, 0) + (vectors > 1 ? calls->shared * rows : 0);
+    double step =
+        larger(larger(sums + widening, loads) / 2, LATENCY / splits_of(sums, calls->splits));
+    step = larger(step, rows * calls->splat / 2 + calls->lanes) + STEP;
+    step += LOST_ROW * larger(rows - calls->kept, 0) + (vectors > 1 ? calls->shared * rows : 0);
     step += calls->b_splits ? SPLIT_LOAD * vectors : 0;
     double per_sum = CALL_PER_SUM + (calls->adds ? ADD_PER_SUM : 0);
     return calls->k * step + CALL + per_sum * sums * (calls->c_splits ? 2 : 1);
@@ -166,7 +167,7 @@ static bool has_even_rows(const Walk *w, const Stage *stage) {
 
 double cost_block_rows(const Walk *w, const Stage *stage, double vectors) {
     double most = machine_block_rows(w->machine, (int)vectors, false);
-    most = fmax(fmin(most, stage->row_block), 1);
+    most = larger(lesser(most, stage->row_block), 1);
     if (!has_even_rows(w, stage))
         return most;
     int64_t rows = (int64_t)w->length[stage->rows];
@@ -209,7 +210,7 @@ static double blocks_cycles(const Walk *w, const Stage *stage) {
         if (dim == stage->lanes)
             length = ceiling(length / width);
         if (dim == stage->lanes && !across) {
-            vectors = fmin(length, fmax(floor(stage->lane_block / width), 1));
+            vectors = lesser(length, larger(floor(stage->lane_block / width), 1));
             length = ceiling(length / vectors);
         }
         *(kept ? &times : &steps) *= length;
@@ -224,7 +225,7 @@ static double blocks_cycles(const Walk *w, const Stage *stage) {
     double widened = rows * widening(w, &stage->a, true) + cols * widening(w, &stage->b, true);
     double sums = rows * cols * vectors, loads = (rows + cols) * vectors;
     double splits = across ? splits_of(sums, SUMS_IN_FLIGHT) : sums;
-    double step = fmax(fmax(sums + widened * vectors, loads) / 2, LATENCY / splits);
+    double step = larger(larger(sums + widened * vectors, loads) / 2, LATENCY / splits);
     double per_sum = across ? ACROSS_PER_SUM : CALL_PER_SUM + (adds ? ADD_PER_SUM : 0);
     double block = steps * step + CALL + per_sum * sums;
     return CONTRACT_ENTRY + times * row_blocks * col_blocks * block;
@@ -252,7 +253,7 @@ static Calls calls_of(const Machine *machine) {
                    .adds = true,
                    .splits = SPLITS_MAX,
                    .splat = splat,
-                   .shared = SHARED_SPLAT * fmax(1 - splat, 0),
+                   .shared = SHARED_SPLAT * larger(1 - splat, 0),
                    .kept = INFINITY,
                    .asks = true};
 }
@@ -287,10 +288,10 @@ double cost_contract_cycles(const Walk *w, const Stage *stage) {
         *(flat & bit_of(dim) ? &calls.k : &loops) *= w->length[dim];
     }
     double width = machine_lanes(machine, elem_bytes(w->kernel->buffers.at[stage->c.buffer].elem));
-    double block = fmax(stage->lane_block, width);
+    double block = larger(stage->lane_block, width);
     double lanes = stage->lanes == TILE_DIM_NONE ? 1 : w->length[stage->lanes];
     double rows = stage->rows == TILE_DIM_NONE ? 1 : w->length[stage->rows];
-    double whole = floor(lanes / block + 1e-9), rest = fmax(lanes - whole * block, 0);
+    double whole = floor(lanes / block + 1e-9), rest = larger(lanes - whole * block, 0);
     double cycles = whole * rows_cycles(w, &calls, rows, block / width);
     if (rest > 1e-9) {
         double vectors = ceiling(rest / width);
@@ -398,15 +399,16 @@ static bool is_unit(const Count *c, const Access *access) {
 // lanes; where there are fewer of them the rest of the block is for nothing.
 static double crossing_cycles(const Count *c, const Access *access) {
     double positions = c->w->length[c->stage->dims[c->stage->n_dims - 2]];
-    double lanes = fmin(c->width, c->w->length[c->stage->lanes]);
+    double lanes = lesser(c->width, c->w->length[c->stage->lanes]);
     bool kept = lanes <= cost_kept_along(c->w, access, c->stage->lanes);
-    return (CROSSING + (kept ? 0 : CROSSING_LOST)) * c->width / fmax(fmin(positions, c->width), 1);
+    return (CROSSING + (kept ? 0 : CROSSING_LOST)) * c->width /
+           larger(lesser(positions, c->width), 1);
 }
 
 // Cycles of moving one vector between registers and L1.
 static double port_cycles(const Count *c, const Access *access, Hoisting at, bool store) {
     size_t bytes = elem_bytes(c->w->kernel->buffers.at[access->buffer].elem);
-    double vectors = at.varies ? fmax(bytes / 4.0, 1) : 1;
+    double vectors = at.varies ? larger(bytes / 4.0, 1) : 1;
     if (at.varies && !store && stage_crosses(c->w->kernel, c->stage, access))
         return crossing_cycles(c, access);
     if (at.varies && !is_unit(c, access))
@@ -444,7 +446,7 @@ static void count_sink(Count *c, const Sink *sink) {
     c->ops += each * op_weight(OP_ADD);
     c->ports += stores * port_cycles(c, &sink->to, to, false);
     if (inner < stage->n_dims) // sums in registers, four at a time
-        c->latency = fmax(c->latency, each * LATENCY / 4);
+        c->latency = larger(c->latency, each * LATENCY / 4);
     if (inner <= c->lanes_level && c->lanes_level < stage->n_dims)
         c->ops += stores * FOLD;
 }
@@ -471,7 +473,8 @@ double cost_compute_cycles(const Walk *w, const Stage *stage) {
     }
     for (uint32_t i = 0; i < stage->sinks.count; i++)
         count_sink(&c, &stage->sinks.at[i]);
-    return COMPUTE_ENTRY + LOOP_ENTRY * loop_entries(&c) + fmax(fmax(c.ops, c.ports), c.latency) +
+    return COMPUTE_ENTRY + LOOP_ENTRY * loop_entries(&c) +
+           larger(larger(c.ops, c.ports), c.latency) +
            (forwarding_stalls(&w->forwarding, stage) ? FORWARDING_STALL : 0);
 }
 
@@ -486,7 +489,7 @@ double cost_order_cycles(const Walk *w, const Stage *stage) {
         if (dim != stage->along && dim != stage->places)
             rows *= w->length[dim];
     }
-    double sorted = fmin(fmax(TRIED * w->length[stage->places], TRIED_LEAST), points);
+    double sorted = lesser(larger(TRIED * w->length[stage->places], TRIED_LEAST), points);
     size_t bytes = elem_bytes(w->kernel->buffers.at[stage->a.buffer].elem);
     return rows * (ROW + COMPARED * points + sorted * (SORTED + SORTED_BYTE * (double)bytes));
 }

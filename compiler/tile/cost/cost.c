@@ -41,12 +41,12 @@ static const double PANEL_BYTE = 0.06;
 static double exposed_part(const Walk *w, int flow, bool further, double bytes_a_cycle) {
     double times = FLOWS[flow].scattered[further];
     if (flow == FLOW_LANES_PANELS)
-        times = fmax(times, PANEL_BYTE * bytes_a_cycle);
-    double part = fmin(FLOWS[flow].exposed[further] + w->machine->scattered_exposed * times, 1);
+        times = larger(times, PANEL_BYTE * bytes_a_cycle);
+    double part = lesser(FLOWS[flow].exposed[further] + w->machine->scattered_exposed * times, 1);
     if (flow == FLOW_ROWS || flow == FLOW_ROWS_BESIDE)
-        return fmax(part, w->one_set_parts[0][further]);
+        return larger(part, w->one_set_parts[0][further]);
     if (flow == FLOW_LANES || flow == FLOW_LANES_SCATTERED)
-        return fmax(part, w->one_set_parts[1][further]);
+        return larger(part, w->one_set_parts[1][further]);
     return part;
 }
 
@@ -84,7 +84,7 @@ static void add_stage_cost(Walk *w, const Stage *stage) {
             cost.bytes[level] += bytes[flow][level];
             cost.exposed[level] +=
                 bytes[flow][level] *
-                exposed_part(w, flow, level > FROM_L2, bytes[flow][level] / fmax(cost.cycles, 1));
+                exposed_part(w, flow, level > FROM_L2, bytes[flow][level] / larger(cost.cycles, 1));
         }
     cost.seconds = cost_stage_seconds(&cost, w->machine);
     w->seconds += cost.seconds;
@@ -145,8 +145,8 @@ static double bound_position(const Walk *w, const Node *range, int32_t at, doubl
     case BOUND_ADD:
         a = bound_position(w, range, bound->args[0], loaded);
         b = bound_position(w, range, bound->args[1], loaded);
-        return bound->kind == BOUND_MIN   ? fmin(a, b)
-               : bound->kind == BOUND_MAX ? fmax(a, b)
+        return bound->kind == BOUND_MIN   ? lesser(a, b)
+               : bound->kind == BOUND_MAX ? larger(a, b)
                                           : a + b;
     case BOUND_ROUND: // on average half a multiple further down
         return bound_position(w, range, bound->args[0], loaded) - (number - 1) / 2;
@@ -162,12 +162,12 @@ static void walk_range(Walk *w, const Node *node) {
     const Access *first = loaded_by(node, node->lo), *end = loaded_by(node, node->hi);
     double aside = first && end && first->buffer != end->buffer ? BETWEEN_TWO : 0;
     if (node->lo >= 0)
-        from = fmax(from, bound_position(w, node, node->lo, 0.5 - aside));
+        from = larger(from, bound_position(w, node, node->lo, 0.5 - aside));
     if (node->hi >= 0)
-        to = fmin(to, bound_position(w, node, node->hi, 0.5 + aside));
+        to = lesser(to, bound_position(w, node, node->hi, 0.5 + aside));
     bool known = w->known[node->dim];
     w->low[node->dim] = from;
-    w->length[node->dim] = fmax(to - from, 0);
+    w->length[node->dim] = larger(to - from, 0);
     w->known[node->dim] = false;
     cost_open_frame(w, TILE_DIM_NONE, 1);
     walk_nodes(w, &node->body);
@@ -185,12 +185,12 @@ static void walk_pieces(Walk *w, const Node *node, double count, double turns, d
     w->length[node->dim] = length;
     w->times *= count;
     cost_open_frame(w, node->dim, turns)->parallel = node->loop == LOOP_PARALLEL;
-    if (!w->in_l1)
+    if (!w->in_l1 && turns > 1)
         cost_measure_turn(w, &node->body);
     walk_nodes(w, &node->body);
     cost_close_frame(w);
     if (node->loop == LOOP_PARALLEL && !nodes_parallel(&node->body))
-        w->longest_task = fmax(w->longest_task, (w->seconds - before) / w->times);
+        w->longest_task = larger(w->longest_task, (w->seconds - before) / w->times);
     w->times = times;
 }
 
@@ -212,6 +212,7 @@ static void walk_loop(Walk *w, const Node *node) {
     turns += more;
     w->known[node->dim] = known && !(whole > 0 && more);
     if (w->rough && more) {
+        w->out->is_rough = true;
         step = length / turns;
         whole = turns;
         more = false;
@@ -306,7 +307,7 @@ static double initial_outside(const Walk *w) {
 
 // calling tasks one after the other,
 static double calling(const Machine *machine, double tasks) {
-    return tasks * fmin(CALL_SECONDS, machine->task_seconds);
+    return tasks * lesser(CALL_SECONDS, machine->task_seconds);
 }
 
 // and handing them out, if there is somebody else.
@@ -326,7 +327,7 @@ static double seconds_of_turns(const Walk *w, double tasks) {
     const Node *chain = kernel_innermost_parallel(w->kernel);
     double most = 0;
     for (int i = 0; i < ORDERED_MAX; i++)
-        most = fmax(most, w->turns[i]);
+        most = larger(most, w->turns[i]);
     if (most <= 0 || !chain)
         return 0;
     double links = ceil((double)w->extents[chain->dim] / (double)chain->step);
@@ -339,10 +340,10 @@ static double seconds_of_turns(const Walk *w, double tasks) {
 static double seconds_of_rounds(double shared, double longest, double threads) {
     if (shared <= 0)
         return 0;
-    double whole = floor(shared / longest + 1e-9), rest = fmax(shared - whole * longest, 0);
+    double whole = floor(shared / longest + 1e-9), rest = larger(shared - whole * longest, 0);
     double rounds = floor(whole / threads + 1e-9);
     bool idle = whole > rounds * threads;
-    return fmax(rounds * longest + (idle ? longest : rest), shared / threads);
+    return larger(rounds * longest + (idle ? longest : rest), shared / threads);
 }
 
 static TileCost cost_of(Walk w) {
@@ -352,11 +353,11 @@ static TileCost cost_of(Walk w) {
     walk_whole(&w);
     double tasks = (double)kernel_tasks(w.kernel, w.extents), threads = machine->threads;
     double shared = in_tasks(&w), around = around_tasks(&w, tasks);
-    double at_least = fmax(w.longest_task, shared / threads);
+    double at_least = larger(w.longest_task, shared / threads);
     double of_tasks = w.in_l1 ? at_least : seconds_of_rounds(shared, w.longest_task, threads);
     double lowered = w.in_l1 ? 1 - ROUNDING : 1;
     out.seconds = lowered * (w.seconds + calling(machine, tasks));
-    out.parallel_seconds = lowered * fmax(of_tasks + around, seconds_of_turns(&w, tasks));
+    out.parallel_seconds = lowered * larger(of_tasks + around, seconds_of_turns(&w, tasks));
     out.cycles = w.cycles;
     out.outside_cycles = initial_outside(&w) / machine_cycle(machine);
     out.outside_seconds = handing_out(machine, tasks);

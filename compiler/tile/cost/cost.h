@@ -5,6 +5,15 @@
 
 #include "tile/forwarding.h"
 
+// As fmin() and fmax() of numbers, which are calls: a walk asks for hundreds.
+static inline double lesser(double a, double b) {
+    return a < b ? a : b;
+}
+
+static inline double larger(double a, double b) {
+    return a > b ? a : b;
+}
+
 // What a piece of the tree touches: bytes by buffer and by the dims under which it is accessed.
 typedef struct {
     uint16_t memory; // the buffer, or the one in whose memory it lies
@@ -33,7 +42,7 @@ typedef struct {
     TileDimId dim; // TILE_DIM_NONE: no loop
     double turns;
     double piece;   // positions of dim in one of them
-    Footprint turn; // what one turn touches
+    Footprint turn; // what one turn touches, of several
     bool parallel;  // turns are tasks
     // Where the node that the walk is in has siblings: what it touches, and by place in that how
     // far back an earlier sibling touched the same, or a later one in the turn before.

@@ -21,7 +21,7 @@ enum { L1_WAYS = 8, L1_SETS = 64, L2_WAYS = 16, L2_SETS = 2048 };
 
 // At least one: a run of nothing still counts as one in what is divided by it.
 static double whole_lines(double run) {
-    return fmax(ceil(run / MACHINE_LINE), 1) * MACHINE_LINE;
+    return larger(ceil(run / MACHINE_LINE), 1) * MACHINE_LINE;
 }
 
 double cost_made_bytes(const TileBuffer *buffer, const double *length) {
@@ -31,30 +31,40 @@ double cost_made_bytes(const TileBuffer *buffer, const double *length) {
     return bytes;
 }
 
-// Positions along slot i of an access; one that is computed may be anywhere, but there are not more
-// of them than points.
-static double positions(const Walk *w, const Stage *stage, const Access *access, int i,
-                        const double *length) {
-    TileDimId dim = access->index[i].dim;
-    if (access->index[i].term < 0)
-        return dim == TILE_DIM_NONE ? 1 : length[dim];
+// Positions along the slots of an access.
+typedef struct {
+    double along[TILE_RANK_MAX];
+} Box;
+
+// One that is computed may be anywhere, but there are not more of them than points.
+static double computed_positions(const Walk *w, const Stage *stage, const Access *access, int i,
+                                 const double *length) {
     TileDimId own = w->kernel->buffers.at[access->buffer].dims[i];
     double points = 1;
     for (int k = 0; k < stage->n_dims; k++)
-        if (stage->dims[k] == dim || !access_has_dim(access, stage->dims[k]))
+        if (stage->dims[k] == access->index[i].dim || !access_has_dim(access, stage->dims[k]))
             points *= length[stage->dims[k]];
-    return fmin(points, (double)w->extents[own]);
+    return lesser(points, (double)w->extents[own]);
+}
+
+static Box box_of(const Walk *w, const Stage *stage, const Access *access, const double *length) {
+    Box box;
+    for (int i = 0; i < access->rank; i++) {
+        TileDimId dim = access->index[i].dim;
+        box.along[i] = access->index[i].term >= 0 ? computed_positions(w, stage, access, i, length)
+                       : dim == TILE_DIM_NONE     ? 1
+                                                  : length[dim];
+    }
+    return box;
 }
 
 // Elements that lie side by side, in bytes.
-static double run_bytes(const Walk *w, const Stage *stage, const Access *access,
-                        const double *length) {
+static double run_bytes(const Walk *w, const Access *access, const Box *box) {
     const TileBuffer *buffer = &w->kernel->buffers.at[access->buffer];
     double run = (double)elem_bytes(buffer->elem);
     for (int i = access->rank; i-- > 0;) {
-        double here = positions(w, stage, access, i, length);
-        run *= here;
-        if (here < (double)w->extents[buffer->dims[i]])
+        run *= box->along[i];
+        if (box->along[i] < (double)w->extents[buffer->dims[i]])
             break;
     }
     return run;
@@ -64,24 +74,23 @@ bool cost_has_lines(const TileBuffer *buffer) {
     return buffer->place != PLACE_SCRATCH && buffer->panel_dim == TILE_DIM_NONE;
 }
 
-// The slot along which runs of an access follow each other, and the bytes from one to the next;
+// The bytes from a run of an access to the next, and the slot along which they follow each other;
 // 0: it is one run.
-static double run_stride_along(const Walk *w, const Stage *stage, const Access *access, double run,
-                               const double *length, int *slot) {
+static double run_stride_along(const Walk *w, const Access *access, double run, const Box *box,
+                               int *slot) {
     const TileBuffer *buffer = &w->kernel->buffers.at[access->buffer];
     double stride = (double)elem_bytes(buffer->elem);
     for (int i = access->rank; i-- > 0; stride *= (double)w->extents[buffer->dims[i]])
-        if (stride >= run && positions(w, stage, access, i, length) > 1) {
+        if (stride >= run && box->along[i] > 1) {
             *slot = i;
             return stride;
         }
     return 0;
 }
 
-static double run_stride(const Walk *w, const Stage *stage, const Access *access, double run,
-                         const double *length) {
+static double run_stride(const Walk *w, const Access *access, double run, const Box *box) {
     int slot;
-    return run_stride_along(w, stage, access, run, length, &slot);
+    return run_stride_along(w, access, run, box, &slot);
 }
 
 // A run that may begin anywhere touches one line more than it fills, most of the time; runs that
@@ -90,18 +99,19 @@ double cost_touched_bytes(const Walk *w, const Stage *stage, const Access *acces
                           const double *length) {
     const TileBuffer *buffer = &w->kernel->buffers.at[access->buffer];
     double elem = (double)elem_bytes(buffer->elem), bytes = elem;
+    Box box = box_of(w, stage, access, length);
     for (int i = 0; i < access->rank; i++)
-        bytes *= positions(w, stage, access, i, length);
+        bytes *= box.along[i];
     double room = w->room[access->buffer];
     if (!cost_has_lines(buffer))
-        return room > 0 ? fmin(bytes, room) : bytes;
-    double run = run_bytes(w, stage, access, length);
+        return room > 0 ? lesser(bytes, room) : bytes;
+    double run = run_bytes(w, access, &box);
     if (run <= 0)
         return bytes;
     int slot = 0;
-    double stride = run_stride_along(w, stage, access, run, length, &slot);
+    double stride = run_stride_along(w, access, run, &box, &slot);
     if (stride > 0 && stride < MACHINE_LINE) {
-        double near = positions(w, stage, access, slot, length);
+        double near = box.along[slot];
         return bytes / (run * near) * (stride * (near - 1) + run + MACHINE_LINE - elem);
     }
     bool aligned = fmod(stride, MACHINE_LINE) == 0;
@@ -132,9 +142,10 @@ double cost_usable_part(const Walk *w, const Stage *stage, const Access *access,
     const Machine *machine = w->machine;
     double sets = of_l2 ? sets_of(machine->l2_bytes, L2_WAYS, L2_SETS)
                         : sets_of(machine->l1_bytes, L1_WAYS, L1_SETS);
-    double run = run_bytes(w, stage, access, length);
-    double met = sets_met(run_stride(w, stage, access, run, length) / MACHINE_LINE, sets);
-    return fmin(met * fmax(run / MACHINE_LINE, 1), sets) / sets;
+    Box box = box_of(w, stage, access, length);
+    double run = run_bytes(w, access, &box);
+    double met = sets_met(run_stride(w, access, run, &box) / MACHINE_LINE, sets);
+    return lesser(met * larger(run / MACHINE_LINE, 1), sets) / sets;
 }
 
 double cost_kept_along(const Walk *w, const Access *access, TileDimId dim) {
@@ -153,11 +164,11 @@ double cost_kept_along(const Walk *w, const Access *access, TileDimId dim) {
 // ---- pages ----
 
 double cost_pages(const Walk *w, const Stage *stage, const Access *access) {
-    double run = run_bytes(w, stage, access, w->length);
-    double stride = run_stride(w, stage, access, run, w->length);
-    double runs = cost_touched_bytes(w, stage, access, w->length) / fmax(run, MACHINE_LINE);
+    Box box = box_of(w, stage, access, w->length);
+    double run = run_bytes(w, access, &box), stride = run_stride(w, access, run, &box);
+    double runs = cost_touched_bytes(w, stage, access, w->length) / larger(run, MACHINE_LINE);
     return cost_has_lines(&w->kernel->buffers.at[access->buffer])
-               ? runs * fmin(stride / MACHINE_PAGE, 1)
+               ? runs * lesser(stride / MACHINE_PAGE, 1)
                : 0;
 }
 
@@ -171,9 +182,10 @@ bool cost_lanes_apart(const Walk *w, const Stage *stage) {
 }
 
 bool cost_lanes_scattered(const Walk *w, const Stage *stage) {
-    double run = run_bytes(w, stage, &stage->b, w->length);
+    Box box = box_of(w, stage, &stage->b, w->length);
+    double run = run_bytes(w, &stage->b, &box);
     return run <= FOLLOWED && cost_has_lines(&w->kernel->buffers.at[stage->b.buffer]) &&
-           run_stride(w, stage, &stage->b, run, w->length) >= FOLLOWED_STRIDE;
+           run_stride(w, &stage->b, run, &box) >= FOLLOWED_STRIDE;
 }
 
 bool cost_rows_beside(const Walk *w, const Stage *stage) {
@@ -198,18 +210,17 @@ static const double *lengths_run_on(const Walk *w, const Stage *stage) {
 }
 
 // How far apart rows lie of which an access has a short run each; 0: they are followed, or one run.
-static double short_runs_apart(const Walk *w, const Stage *stage, const Access *access,
-                               const double *length, double run) {
+static double short_runs_apart(const Walk *w, const Access *access, double run, const Box *box) {
     bool is_short = run < FOLLOWED && cost_has_lines(&w->kernel->buffers.at[access->buffer]);
-    return is_short ? run_stride(w, stage, access, run, length) : 0;
+    return is_short ? run_stride(w, access, run, box) : 0;
 }
 
 bool cost_result_scattered(const Walk *w, const Stage *stage) {
     if (!stage_has_microkernel(stage))
         return false;
-    const double *length = lengths_run_on(w, stage);
-    double run = run_bytes(w, stage, &stage->c, length);
-    return short_runs_apart(w, stage, &stage->c, length, run) >= SCATTERED_STRIDE;
+    Box box = box_of(w, stage, &stage->c, lengths_run_on(w, stage));
+    double run = run_bytes(w, &stage->c, &box);
+    return short_runs_apart(w, &stage->c, run, &box) >= SCATTERED_STRIDE;
 }
 
 double cost_far_part(const Walk *w, const Stage *stage, const Access *access) {
@@ -219,12 +230,13 @@ double cost_far_part(const Walk *w, const Stage *stage, const Access *access) {
     const double *length = !contract             ? w->box
                            : access == &stage->c ? lengths_run_on(w, stage)
                                                  : w->length;
-    double run = run_bytes(w, stage, access, length);
-    double stride = short_runs_apart(w, stage, access, length, run), between = 0;
+    Box box = box_of(w, stage, access, length);
+    double run = run_bytes(w, access, &box);
+    double stride = short_runs_apart(w, access, run, &box), between = 0;
     if (stride >= SCATTERED_STRIDE)
         between = BETWEEN_SCATTERED * w->machine->scattered_exposed;
     if (stride >= MACHINE_PAGE && contract && access == &stage->b)
-        between = fmax(between, BETWEEN);
+        between = larger(between, BETWEEN);
     return 1 + between / whole_lines(run);
 }
 
@@ -233,8 +245,9 @@ double cost_far_part(const Walk *w, const Stage *stage, const Access *access) {
 void cost_find_one_set_parts(const Walk *w, const Stage *stage, const Access *operand,
                              double least[2]) {
     const Machine *machine = w->machine;
-    double run = run_bytes(w, stage, operand, w->length);
-    double stride = short_runs_apart(w, stage, operand, w->length, run);
+    Box box = box_of(w, stage, operand, w->length);
+    double run = run_bytes(w, operand, &box);
+    double stride = short_runs_apart(w, operand, run, &box);
     least[0] = least[1] = 0;
     if (!stage_has_microkernel(stage) || stride < SCATTERED_STRIDE)
         return;

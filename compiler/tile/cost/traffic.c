@@ -107,29 +107,31 @@ void cost_open_footprints(Walk *w) {
     w->other = footprint_new(w);
 }
 
-static void add_touch(const Walk *w, Footprint *to, Touch touch) {
+static void add_touch(const Walk *w, Footprint *to, const Touch *touch) {
     for (uint32_t i = 0; i < to->count; i++) {
         Touch *at = &to->at[i];
-        if (at->memory != touch.memory || at->dims != touch.dims)
+        if (at->memory != touch->memory || at->dims != touch->dims)
             continue;
-        at->bytes = fmax(at->bytes, touch.bytes);
-        at->passes = at->passes && touch.passes;
-        at->visits += touch.visits;
+        at->bytes = larger(at->bytes, touch->bytes);
+        at->passes = at->passes && touch->passes;
+        at->visits += touch->visits;
         return;
     }
     if (to->count < w->most_touches)
-        to->at[to->count++] = touch;
+        to->at[to->count++] = *touch;
     else
-        to->more += touch.bytes;
+        to->more += touch->bytes;
 }
 
 // Threads that touch the same part of an argument at the same time: those whose tasks differ in
 // dims that it lacks. Tasks are handed out in order, the innermost dims first.
 static double sharers_of(const Walk *w, const Stage *stage, const Access *access) {
     double threads = w->machine->threads, sharers = 1;
-    for (uint32_t at = w->depth; at-- > 0;) {
+    for (uint32_t at = w->depth; at-- > 0 && threads > 1;) {
         const Frame *frame = w->frames.at[at];
-        double tasks = frame->parallel ? fmin(threads, frame->turns) : 1;
+        if (!frame->parallel || frame->turns <= 1)
+            continue;
+        double tasks = lesser(threads, frame->turns);
         threads /= tasks;
         sharers *= depends_on(stage, access, frame->dim) ? 1 : tasks;
     }
@@ -155,7 +157,7 @@ static void add_stage(const Walk *w, const Stage *stage, TileDimId dim, Footprin
             .visits = 1,
             .passes = !scratch && dim != TILE_DIM_NONE && depends_on(stage, access, dim),
         };
-        add_touch(w, to, touch);
+        add_touch(w, to, &touch);
     }
 }
 
@@ -167,7 +169,7 @@ static void add_node(Walk *w, const Node *node, TileDimId dim, Footprint *to) {
     switch (node->kind) {
     case NODE_LOOP:
         outside = w->inner[node->dim];
-        w->inner[node->dim] = fmin(outside, (double)node->step);
+        w->inner[node->dim] = lesser(outside, (double)node->step);
         add_nodes(w, node->body.at, node->body.count, dim, to);
         w->inner[node->dim] = outside;
         break;
@@ -261,7 +263,7 @@ static void widen(Walk *w, const Footprint *own, const Node *node, Distance *nea
     add_node(w, node, TILE_DIM_NONE, other);
     count_visits(other);
     for (uint32_t i = 0; i < other->count; i++)
-        add_touch(w, between, other->at[i]);
+        add_touch(w, between, &other->at[i]);
     for (uint32_t i = 0; i < between->count; i++) {
         Touch *touch = &between->at[i];
         touch->passes = touch->dims && touch->visits == 1;
@@ -315,7 +317,7 @@ static void add_from(const Flow *flow, Distance distance, double own, double byt
     for (int level = 0; level < 3; level++) {
         double set = level == 2 ? distance.part : distance.bytes - own + own / flow->usable[level];
         double held = (SPILLS - set / sizes[level]) / (SPILLS - FITS);
-        held = fmax(fmin(fmax(held, 0), 1), inside);
+        held = larger(lesser(larger(held, 0), 1), inside);
         flow->to[FROM_L1 + level] += (held - inside) * bytes * (level == 2 ? flow->far : 1);
         inside = held;
     }
@@ -333,14 +335,14 @@ static double new_part(const Walk *w, const Stage *stage, const Access *access, 
         access->index[access->rank - 1].dim != frame->dim)
         return 1;
     double run = frame->piece * (double)elem_bytes(buffer->elem); // parts of one line
-    return run < MACHINE_LINE ? fmax(run / MACHINE_LINE, once) : 1;
+    return run < MACHINE_LINE ? larger(run / MACHINE_LINE, once) : 1;
 }
 
 // Where nothing follows in the loop, stores are on their way all along.
 static double part_on_its_way(const Walk *w, const Stage *stage, const Access *access) {
     double lines = cost_touched_bytes(w, stage, access, w->box) / MACHINE_LINE;
     bool follows = w->stage_depth > 0 && w->frames.at[w->stage_depth - 1]->has_siblings;
-    return follows ? fmin(LINES_ON_THEIR_WAY / fmax(lines, 1), 1) : 0;
+    return follows ? lesser(LINES_ON_THEIR_WAY / larger(lines, 1), 1) : 0;
 }
 
 // Of what lies around.
@@ -381,7 +383,7 @@ static void add_access(const Walk *w, const Stage *stage, const Access *access, 
                                     : distance_in(&frame->turn, touch);
             double mine = touch < frame->turn.count ? frame->turn.at[touch].bytes : 0;
             find_usable(w, stage, access, &flow);
-            add_from(&flow, distance, fmin(mine, distance.bytes), left * (1 - fresh));
+            add_from(&flow, distance, lesser(mine, distance.bytes), left * (1 - fresh));
         }
         left *= fresh;
         w->around[frame->dim] *= frame->turns;
@@ -390,7 +392,7 @@ static void add_access(const Walk *w, const Stage *stage, const Access *access, 
     double room = w->room[access->buffer];
     Distance distance = scratch ? (Distance){room, room}
                                 : (Distance){w->arguments, w->arguments / machine->threads};
-    distance.bytes = fmax(distance.bytes, SPILLS * (double)machine->l1_bytes);
+    distance.bytes = larger(distance.bytes, SPILLS * (double)machine->l1_bytes);
     add_from(&flow, distance, 0, left);
 }
 
@@ -416,7 +418,7 @@ static int block_loops(const Walk *w, const Stage *stage, Inner *loops) {
                 access_has_dim(&stage->c, stage->dims[i]) == !summed)
                 loops[n++] = (Inner){stage->dims[i], 1};
         if (!summed && !across)
-            loops[n++] = (Inner){stage->lanes, fmax(stage->lane_block, width)};
+            loops[n++] = (Inner){stage->lanes, larger(stage->lane_block, width)};
         if (!summed && stage->rows != TILE_DIM_NONE)
             loops[n++] = (Inner){stage->rows, stage->row_block};
         if (!summed && stage->cols != TILE_DIM_NONE)
@@ -461,7 +463,7 @@ static int inner_loops(const Walk *w, const Stage *stage, Inner *loops) {
         double lanes = stage->lanes == TILE_DIM_NONE ? 1 : w->length[stage->lanes];
         Elem elem = w->kernel->buffers.at[stage->c.buffer].elem;
         double of_sums = machine_lanes(w->machine, elem_bytes(elem));
-        double vectors = fmax(ceil(fmin(stage->lane_block, lanes) / of_sums), 1);
+        double vectors = larger(ceil(lesser(stage->lane_block, lanes) / of_sums), 1);
         loops[n++] = (Inner){stage->rows, cost_block_rows(w, stage, vectors)};
     }
     return n;
@@ -542,10 +544,12 @@ double cost_add_traffic(Walk *w, const Stage *stage, double bytes[N_FLOWS][N_FRO
     for (int i = 0; i < n; i++) {
         TileDimId dim = loops[i].dim;
         outside[i] = w->length[dim];
-        double turns = fmax(outside[i] / fmax(loops[i].step, 1), 1);
+        double turns = larger(outside[i] / larger(loops[i].step, 1), 1);
         w->length[dim] = outside[i] / turns;
         w->times *= turns;
-        add_stage(w, stage, dim, &cost_open_frame(w, dim, turns)->turn);
+        Frame *frame = cost_open_frame(w, dim, turns);
+        if (turns > 1)
+            add_stage(w, stage, dim, &frame->turn);
     }
     if (stage->kind == STAGE_CONTRACT)
         for (uint32_t i = 0; i < 2; i++)

@@ -33,6 +33,7 @@ typedef struct {
     ContractSchedule schedule;
     ContractModel *model; // of its axes and packing
     double rough;         // seconds by a rough walk; INFINITY: not asked for
+    bool same;            // and by one with all remainders
     double floor;         // which these are not below
     uint32_t place;       // among the candidates: of equally fast ones the first wins
 } Candidate;
@@ -115,7 +116,7 @@ static int64_t rows_room(const Search *m, const ContractSchedule *s) {
 static void push_candidate(Search *m, const ContractSchedule *s) {
     double floor = contract_model_floor(m->model, s);
     vec_push(m->arena, &m->candidates,
-             (Candidate){*s, m->model, INFINITY, floor, m->candidates.count});
+             (Candidate){*s, m->model, INFINITY, false, floor, m->candidates.count});
 }
 
 // With several panels of b that are packed either a block of rows passes by each of them, which L1
@@ -241,7 +242,7 @@ static void estimate(Search *m, double *least, Fastest *fastest) {
         double *of_class = &least[class_of(m, &c->schedule)];
         if (c->floor > ROUGHLY * fmin(limit_of(fastest, by_default), *of_class))
             continue;
-        c->rough = contract_model_rough(c->model, &c->schedule);
+        c->rough = contract_model_rough(c->model, &c->schedule, &c->same);
         *of_class = fmin(*of_class, c->rough);
         see(fastest, by_default, c->rough);
     }
@@ -260,7 +261,7 @@ static void find_best(Search *m, Candidate *best) {
         double limit = limit_of(&fastest, schedule_has_default_axes(&c.schedule));
         if (least[number] > ROUGHLY * limit || c.rough > ROUGHLY * least[number])
             continue;
-        c.schedule.seconds = contract_model_seconds(c.model, &c.schedule);
+        c.schedule.seconds = c.same ? c.rough : contract_model_seconds(c.model, &c.schedule);
         if (isinf(best[number].schedule.seconds) || compare_seconds(&c, &best[number]) < 0)
             best[number] = c;
     }
