@@ -107,18 +107,36 @@ EmitValue vmath_tanh_f32(EmitModule *m, EmitValue x) {
     return v_select(m, v_compare(m, LLVMRealOGE, size, v_number(m, x, 0.625)), large, small);
 }
 
-// Below 0.9: x + x p(x^2). Above: 1 - e^q(|x|), where e^q is erfc; 4 and more round to 1.
+// With k = round(step |x|) and t = step |x| - k a polynomial in t for each k, whose coefficients
+// are looked up: around 0 of (erf(x) - x) / t, so that the error is small beside the result. 3.95
+// and more round to 1.
 EmitValue vmath_erf_f32(EmitModule *m, EmitValue x) {
-    static const double low[] = {0x1.06eba8p-3, -0x1.812742p-2,  0x1.ce2dfep-4, -0x1.b80f7cp-6,
-                                 0x1.54dd06p-8, -0x1.ab4be6p-11, 0x1.612b7cp-14};
-    static const double high[] = {-0x1.5d2fb8p-13, -0x1.20b74ep+0, -0x1.4621c8p-1, -0x1.aa72bap-4,
-                                  0x1.6d9c00p-6,   -0x1.91cb02p-9, 0x1.9faf02p-13};
-    EmitValue size = v_abs(m, x);
-    EmitValue small = v_polynomial(m, v_mul(m, x, x), low, 7);
-    small = v_fma(m, small, x, x);
-    EmitValue rest = exp_in_range(m, v_polynomial(m, v_at_most(m, size, 4), high, 7));
-    EmitValue large = v_copysign(m, v_sub(m, v_number(m, x, 1), rest), x);
-    return v_select(m, v_compare(m, LLVMRealOGE, size, v_number(m, x, 0.9)), large, small);
+    static const double step = 0x1.e49ba6p+0; // 1.893
+    static const double c[7][VMATH_TABLE] = {
+        {0, 0x1.1707dep-1, 0x1.bacf6cp-1, 0x1.f331b4p-1, 0x1.fe904cp-1, 0x1.ffe76ep-1,
+         0x1.ffff08p-1, 0x1.fffffap-1},
+        {0x1.15c828p-4, 0x1.cdc0d8p-2, 0x1.8fd012p-3, 0x1.8c39fap-5, 0x1.c1709cp-8, 0x1.23bff8p-11,
+         0x1.b1880ep-16, 0x1.70ac54p-21},
+        {-0x1.925db4p-23, -0x1.01b6dep-3, -0x1.be4a2cp-4, -0x1.4bb94p-5, -0x1.f5954cp-8,
+         -0x1.96451ep-11, -0x1.63e0eep-15, -0x1.7a47eap-21},
+        {-0x1.c62d8ep-5, -0x1.2fc17p-6, 0x1.6e92fp-6, 0x1.289514p-6, 0x1.4b8cap-8, 0x1.5f7a46p-11,
+         0x1.80b37p-15, 0x1.c2fd98p-20},
+        {-0x1.d617b6p-15, 0x1.d43b34p-7, 0x1.fe8f6ep-9, -0x1.f21176p-9, -0x1.16c04cp-9,
+         -0x1.af8a12p-12, -0x1.6a4b6ep-15, -0x1.1639d4p-17},
+        {0x1.3f62cep-8, -0x1.6ae6f8p-18, -0x1.5f3d8ep-9, -0x1.11c318p-12, 0x1.0cd57cp-11,
+         0x1.5d6fap-13, 0x1.4d526cp-16, 0x1.29c1cep-20},
+        {-0x1.c7cc06p-12, -0x1.0fc136p-10, 0x1.9b3896p-13, 0x1.55a662p-12, 0x1.32ab3p-18,
+         -0x1.785ee8p-18, 0x1.ecc22ep-17, 0x1.244cdp-16}};
+    EmitValue size = v_at_most(m, v_abs(m, x), 3.95), by = v_number(m, x, step);
+    EmitValue whole = v_number(m, x, 0x1.8p23), sum = v_fma(m, size, by, whole);
+    EmitValue minus_k = v_sub(m, whole, sum), index = v_bits(m, sum);
+    EmitValue t = v_fma(m, size, by, minus_k);
+    EmitValue slope = vmath_look_up(m, c[6], index);
+    for (int i = 5; i > 0; i--)
+        slope = v_fma(m, slope, t, vmath_look_up(m, c[i], index));
+    LLVMValueRef near = v_compare(m, LLVMRealOEQ, minus_k, v_number(m, x, 0));
+    EmitValue first = v_select(m, near, size, vmath_look_up(m, c[0], index));
+    return v_copysign(m, v_fma(m, slope, t, first), x);
 }
 
 // x = 2^e (1 + f) with sqrt(1/2) <= 1 + f < sqrt(2); log(1 + f) = f - f^2/2 + f^3 p(f).

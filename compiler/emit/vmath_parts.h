@@ -17,7 +17,11 @@ EmitValue vmath_sine_f32(EmitModule *m, EmitValue x, bool cosine);
 EmitValue vmath_pow_f32(EmitModule *m, EmitValue a, EmitValue b);
 // vmath_random.c: number args[2] of stream args[1] of seed args[0], all i64, as f32 in [0, 1).
 EmitValue vmath_random(EmitModule *m, const EmitValue args[3]);
-// vmath_avx512.c, where vmath_has_avx512
+// vmath_x86.c
+// table[index & 7] of each lane of an i32, as f32.
+enum { VMATH_TABLE = 8 };
+EmitValue vmath_look_up(EmitModule *m, const double table[VMATH_TABLE], EmitValue index);
+// All others where vmath_has_avx512.
 bool vmath_has_avx512(const EmitModule *m);
 // p * 2^floor(n), rounded once: infinite or 0 beyond all exponents, NaN when n is.
 EmitValue vmath_scale_f(EmitModule *m, EmitValue p, EmitValue n);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Instructions of AVX-512 that exponentials are made of, for any number of lanes: they exist for 4,
-// 8 and 16, so fewer are widened and more are cut in halves.
+// Instructions of x86 that vector math is made of, for any number of lanes: each exists for some
+// numbers, so fewer are widened and more are cut in halves.
 #include "emit/vmath_parts.h"
 
 enum { ARGUMENTS_MAX = 2, NO_IMMEDIATE = -1 };
@@ -9,6 +9,7 @@ typedef struct {
     const char *name; // between v and ps
     int n_args;
     int immediate;
+    const double *table; // not NULL: a look-up, no instruction of AVX-512 alone
 } Instruction;
 
 bool vmath_has_avx512(const EmitModule *m) {
@@ -23,7 +24,17 @@ static EmitValue pick(EmitModule *m, EmitValue a, EmitValue b, int from, int lan
     return emit_shuffle(m, a, b, picks, lanes);
 }
 
-static EmitValue run_whole(EmitModule *m, Instruction what, const EmitValue *args) {
+// The lanes of a over and over.
+static EmitValue widen(EmitModule *m, EmitValue a, int lanes) {
+    if (a.lanes == 1)
+        return emit_splat(m, a, lanes);
+    int picks[LANES_MAX];
+    for (int i = 0; i < lanes; i++)
+        picks[i] = i % a.lanes;
+    return emit_shuffle(m, a, a, picks, lanes);
+}
+
+static EmitValue run_avx512(EmitModule *m, Instruction what, const EmitValue *args) {
     LLVMTypeRef i32 = LLVMInt32TypeInContext(m->context);
     int lanes = args[0].lanes;
     char *name = arena_printf(m->arena, "llvm.x86.avx512.mask.%s.ps.%d", what.name, lanes * 32);
@@ -40,24 +51,28 @@ static EmitValue run_whole(EmitModule *m, Instruction what, const EmitValue *arg
     return (EmitValue){emit_intrinsic(m, name, NULL, 0, all, n), args[0].elem, lanes};
 }
 
+// A permutation of the table, which heeds as many low bits as it has lanes to choose from.
+static EmitValue run_look_up(EmitModule *m, const double *table, EmitValue index) {
+    int lanes = index.lanes;
+    LLVMValueRef numbers[LANES_MAX];
+    for (int i = 0; i < lanes; i++)
+        numbers[i] = emit_number(m, ELEM_F32, table[i % VMATH_TABLE], 1).ref;
+    const char *name = lanes == 16 ? "llvm.x86.avx512.permvar.sf.512" : "llvm.x86.avx2.permps";
+    LLVMValueRef args[] = {LLVMConstVector(numbers, (unsigned)lanes), index.ref};
+    return (EmitValue){emit_intrinsic(m, name, NULL, 0, args, 2), ELEM_F32, lanes};
+}
+
 static EmitValue run(EmitModule *m, Instruction what, const EmitValue *args) {
-    int lanes = args[0].lanes;
+    int lanes = args[0].lanes, least = what.table ? VMATH_TABLE : 4;
     EmitValue part[ARGUMENTS_MAX];
-    if (lanes < 4) {
-        for (int i = 0; i < what.n_args; i++) {
-            EmitValue wide = emit_splat(m, args[i], lanes == 1 ? 4 : lanes);
-            part[i] = lanes == 1 ? wide : pick(m, wide, wide, 0, 4);
-        }
-        EmitValue whole = run_whole(m, what, part);
-        if (lanes > 1)
-            return pick(m, whole, whole, 0, lanes);
-        LLVMValueRef first = LLVMConstNull(LLVMInt32TypeInContext(m->context));
-        whole.ref = LLVMBuildExtractElement(m->builder, whole.ref, first, "");
-        whole.lanes = 1;
-        return whole;
+    if (lanes < least) {
+        for (int i = 0; i < what.n_args; i++)
+            part[i] = widen(m, args[i], least);
+        EmitValue whole = run(m, what, part);
+        return pick(m, whole, whole, 0, lanes);
     }
-    if (lanes <= 16)
-        return run_whole(m, what, args);
+    if (lanes <= (vmath_has_avx512(m) ? 16 : 8))
+        return what.table ? run_look_up(m, what.table, args[0]) : run_avx512(m, what, args);
     EmitValue half[2];
     for (int h = 0; h < 2; h++) {
         for (int i = 0; i < what.n_args; i++)
@@ -67,18 +82,22 @@ static EmitValue run(EmitModule *m, Instruction what, const EmitValue *args) {
     return pick(m, half[0], half[1], 0, lanes);
 }
 
+EmitValue vmath_look_up(EmitModule *m, const double table[VMATH_TABLE], EmitValue index) {
+    return run(m, (Instruction){"perm", 1, NO_IMMEDIATE, table}, &index);
+}
+
 EmitValue vmath_scale_f(EmitModule *m, EmitValue p, EmitValue n) {
     EmitValue args[] = {p, n};
-    return run(m, (Instruction){"scalef", 2, NO_IMMEDIATE}, args);
+    return run(m, (Instruction){"scalef", 2, NO_IMMEDIATE, NULL}, args);
 }
 
 EmitValue vmath_fraction(EmitModule *m, EmitValue x) {
     enum { DOWN = 1 };
-    return run(m, (Instruction){"reduce", 1, DOWN}, &x);
+    return run(m, (Instruction){"reduce", 1, DOWN, NULL}, &x);
 }
 
 EmitValue vmath_smaller_size(EmitModule *m, EmitValue a, EmitValue b) {
     enum { SMALLER_SIZE = 2 };
     EmitValue args[] = {a, b};
-    return run(m, (Instruction){"range", 2, SMALLER_SIZE}, args);
+    return run(m, (Instruction){"range", 2, SMALLER_SIZE, NULL}, args);
 }
