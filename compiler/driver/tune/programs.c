@@ -82,6 +82,8 @@ static void go_on(Tuner *tuner, const Tuner *programs) {
     tuner->programs = programs;
     tuner->told = programs->told;
     tuner->signals = programs->signals;
+    if (tuner->signals)
+        tuner->budget = programs->budget;
     tuner->tried = programs->tried;
     tuner->failed = programs->failed;
     tuner->failure = programs->failure;
