@@ -54,7 +54,7 @@ LLVMTypeRef emit_type(EmitModule *module, Elem elem, int lanes);        // in re
 LLVMTypeRef emit_memory_type(EmitModule *module, Elem elem, int lanes); // in memory
 EmitValue emit_number(EmitModule *module, Elem elem, double number, int lanes);
 EmitValue emit_iota(EmitModule *module, Elem elem, int lanes); // 0 1 2 ... (i32 or i64)
-// The mask of the first `count` lanes: of all, or where it is negative of none; an i64 < 2^31.
+// The mask of the first `count` lanes, an i64 of -2^31 <= count < 2^31: below 1 of none.
 LLVMValueRef emit_first_lanes(EmitModule *module, LLVMValueRef count, int lanes);
 EmitValue emit_splat(EmitModule *module, EmitValue value, int lanes); // a vector stays as it is
 // A MAP op that is no call of the target's vector math: all but EXP EXP2 LOG SQRT RSQRT TANH ERF

@@ -2,9 +2,10 @@
 // Vector math as LLVM IR: which function is computed how. Bounds and measured errors are in
 // vmath.h.
 //
-// f32 functions are straight-line code without tables, the same for scalars and for vectors of any
-// length, so that a remainder gives the same bits as a full vector. f64 ones call the C library for
-// every lane: within 1 ulp with glibc, but slow; nothing that has to be fast is in f64.
+// f32 functions are straight-line code, with tables in registers at most, the same for scalars and
+// for vectors of any length, so that a remainder gives the same bits as a full vector. f64 ones
+// call the C library for every lane: within 1 ulp with glibc, but slow; nothing that has to be fast
+// is in f64.
 #include "emit/vmath.h"
 
 #include "emit/vmath_ops.h"

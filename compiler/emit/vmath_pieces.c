@@ -16,7 +16,7 @@ static EmitValue piecewise(EmitModule *m, const double c[][VMATH_TABLE], int n, 
 
 // Pieces begin where |x| + 0.75 has another exponent or another upper bit of the mantissa: the
 // lowest bits of these are the column, that of 2, from 1.25 on, being the first. t is counted from
-// the begin of the piece. 9.1 and more round to 1.
+// the begin of the piece. 9.1 and more round to 1; from 11.25 on the columns would come again.
 EmitValue vmath_tanh_f32(EmitModule *m, EmitValue x) {
     enum { MANTISSA_BELOW = 22 };
     static const double c[8][VMATH_TABLE] = {
@@ -46,9 +46,8 @@ EmitValue vmath_tanh_f32(EmitModule *m, EmitValue x) {
     return v_copysign(m, y, x);
 }
 
-// With k = round(step |x|) and t = step |x| - k a polynomial in t for each k, whose coefficients
-// are looked up: around 0 of (erf(x) - x) / t, so that the error is small beside the result. 3.95
-// and more round to 1.
+// Pieces around k / step, with k = round(step |x|) and t = step |x| - k. 3.95 and more round to 1;
+// from 7.5 / step on the columns would come again.
 EmitValue vmath_erf_f32(EmitModule *m, EmitValue x) {
     static const double step = 0x1.e49ba6p+0; // 1.893
     static const double c[7][VMATH_TABLE] = {

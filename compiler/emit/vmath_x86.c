@@ -6,10 +6,10 @@
 enum { ARGUMENTS_MAX = 2, NO_IMMEDIATE = -1 };
 
 typedef struct {
-    const char *name; // between v and ps
+    const char *name; // between v and ps; NULL: a look-up
     int n_args;
     int immediate;
-    const double *table; // not NULL: a look-up, no instruction of AVX-512 alone
+    const double *table;
 } Instruction;
 
 bool vmath_has_avx512(const EmitModule *m) {
@@ -62,6 +62,7 @@ static EmitValue run_look_up(EmitModule *m, const double *table, EmitValue index
     return (EmitValue){emit_intrinsic(m, name, NULL, 0, args, 2), ELEM_F32, lanes};
 }
 
+// The lanes are a power of two.
 static EmitValue run(EmitModule *m, Instruction what, const EmitValue *args) {
     int lanes = args[0].lanes, least = what.table ? VMATH_TABLE : 4;
     EmitValue part[ARGUMENTS_MAX];
@@ -83,7 +84,7 @@ static EmitValue run(EmitModule *m, Instruction what, const EmitValue *args) {
 }
 
 EmitValue vmath_look_up(EmitModule *m, const double table[VMATH_TABLE], EmitValue index) {
-    return run(m, (Instruction){"perm", 1, NO_IMMEDIATE, table}, &index);
+    return run(m, (Instruction){NULL, 1, NO_IMMEDIATE, table}, &index);
 }
 
 EmitValue vmath_scale_f(EmitModule *m, EmitValue p, EmitValue n) {

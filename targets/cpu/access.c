@@ -260,8 +260,6 @@ static EmitValue for_memory(EmitModule *m, EmitValue value, Elem elem) {
     return emit_cast(m, value, elem);
 }
 
-// What lies along a dim whose extent is known at run time only has a part of a vector in many
-// places.
 void cpu_access_store(CpuKernel *k, const CpuAccess *a, EmitValue value, int ahead,
                       LLVMValueRef mask) {
     EmitModule *m = k->module;
@@ -269,6 +267,7 @@ void cpu_access_store(CpuKernel *k, const CpuAccess *a, EmitValue value, int ahe
     if (value.lanes == 1)
         emit_store(m, value, first_element(k, a, 0, NULL));
     else if (a->kind == LANES_UNIT)
+        // A dim without a known extent leaves a part of a vector in many places.
         emit_store_first(m, value, first_element(k, a, ahead, NULL), mask,
                          k->kernel->dims.at[a->lanes].extent == EXTENT_DYNAMIC);
     else if (a->kind == LANES_STRIDED)

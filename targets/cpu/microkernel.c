@@ -297,8 +297,11 @@ static void store_whole(Micro *u) {
 }
 
 static void store_either(Micro *u, bool masked) {
-    if (!u->m->target->machine.has_masks)
-        masked ? store_by_rows(u) : store_whole(u);
+    bool masks = u->m->target->machine.has_masks;
+    if (masked && !masks)
+        store_by_rows(u);
+    else if (!masks)
+        store_whole(u);
     else if (u->shape->mode == CPU_SET_OR_ADD)
         store_by_masks(u, masked);
     else

@@ -291,7 +291,11 @@ static void check_fastest(const ScheduleList *near, const ContractShapes *shapes
         const ContractSchedule *s = &all.at[i].contract;
         ContractModel *model =
             contract_model_new(arena, shape_of(shapes, &s->axes), t, s->pack_a, s->pack_b);
-        least = fmin(least, contract_model_seconds(model, s));
+        double seconds = contract_model_seconds(model, s);
+        bool same;
+        double rough = contract_model_rough(model, s, &same);
+        assert_true(!same || rough == seconds);
+        least = fmin(least, seconds);
     }
     if (near->at[0].contract.seconds > 1.02 * least)
         fail_msg("%ld x %ld x %ld: found %g s, there is %g s", (long)shapes->at[0].rows,

@@ -21,8 +21,12 @@ static void all_lengths(void **state) {
                 Code code =
                     vmath_code(suite->machine[level], vmath_functions[f].op, ELEM_F32, lanes);
                 bool first = lanes == 1 && (level == 0 || vmath_functions[f].symmetry == BY_LEVEL);
-                code(x, x, first ? reference : y, N);
+                float *found = first ? reference : y;
+                bool saturates =
+                    vmath_functions[f].op == OP_TANH || vmath_functions[f].op == OP_ERF;
+                code(x, x, found, N);
                 for (int i = 0; i < N; i++) {
+                    assert_false(saturates && fabsf(found[i]) > 1);
                     double exact = vmath_functions[f].reference((double)x[i]);
                     if (first && ulps(reference[i], exact) > vmath_functions[f].bound)
                         fail_msg("%s(%a) is %a", op_name(vmath_functions[f].op), (double)x[i],

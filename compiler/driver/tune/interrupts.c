@@ -6,7 +6,8 @@
 
 #include "driver/tune/tuning.h"
 
-// For the last comparison, after the search was interrupted; it takes as many runs as it has to.
+// For the last comparison once the search is interrupted, which takes longer where its least number
+// of runs does.
 static const double SECONDS_TO_END = 10;
 
 static void end_search(Tuner *tuner) {

@@ -136,9 +136,11 @@ static bool is_open(const Contest *c) {
 }
 
 // What is still open after the usual number of pairs goes on to the most, and is looked at once
-// more: to look after each pair, and to end when it happens to look sure, would make chance win.
+// more: to look after each pair, and to end when it happens to look sure, would make chance win. An
+// interrupt leaves less time from then on.
 static bool run_contest(Contest *c) {
     PairsWanted wanted = {1, 1};
+    bool hurried = c->tuner->signals > 0;
     c->pairs = 0;
     if (!candidate_run(c->tuner, c->candidate, c->ours)) // pages and caches are as later
         return false;
@@ -148,9 +150,11 @@ static bool run_contest(Contest *c) {
         double start = pipeline_seconds();
         if (!run_pair(c))
             return false;
-        if (c->pairs == 1) {
+        bool hurries = !hurried && c->tuner->signals > 0;
+        hurried = hurried || hurries;
+        if (c->pairs == 1 || hurries) {
             wanted = pairs_wanted(c, pipeline_seconds() - start);
-            until = wanted.usual;
+            until = wanted.usual > c->pairs ? wanted.usual : c->pairs;
         }
         if (c->pairs == ATT_PAIRS_HOPELESS && is_hopeless(c))
             break;

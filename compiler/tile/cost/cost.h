@@ -42,7 +42,7 @@ typedef struct {
     TileDimId dim; // TILE_DIM_NONE: no loop
     double turns;
     double piece;   // positions of dim in one of them
-    Footprint turn; // what one turn touches, of several
+    Footprint turn; // what one turn touches; empty where there is one alone
     bool parallel;  // turns are tasks
     // Where the node that the walk is in has siblings: what it touches, and by place in that how
     // far back an earlier sibling touched the same, or a later one in the turn before.

@@ -33,7 +33,7 @@ typedef struct {
     ContractSchedule schedule;
     ContractModel *model; // of its axes and packing
     double rough;         // seconds by a rough walk; INFINITY: not asked for
-    bool same;            // and by one with all remainders
+    bool same;            // are they those of a walk with all remainders?
     double floor;         // which these are not below
     uint32_t place;       // among the candidates: of equally fast ones the first wins
 } Candidate;

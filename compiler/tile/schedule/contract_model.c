@@ -204,18 +204,18 @@ double contract_model_seconds(ContractModel *x, const ContractSchedule *s) {
     return schedule_mean_seconds(&cost, x->machine);
 }
 
-static double rough_seconds(ContractModel *x, const ContractSchedule *s, bool floor, bool *same) {
+static TileCost rough_cost(ContractModel *x, const ContractSchedule *s, bool floor) {
     set_schedule(x, s);
-    TileCost cost = tile_cost_rough(x->kernel, x->extents, x->machine, floor);
-    *same = !floor && !cost.is_rough;
-    return schedule_mean_seconds(&cost, x->machine);
+    return tile_cost_rough(x->kernel, x->extents, x->machine, floor);
 }
 
 double contract_model_rough(ContractModel *x, const ContractSchedule *s, bool *same) {
-    return rough_seconds(x, s, false, same);
+    TileCost cost = rough_cost(x, s, false);
+    *same = !cost.is_rough;
+    return schedule_mean_seconds(&cost, x->machine);
 }
 
 double contract_model_floor(ContractModel *x, const ContractSchedule *s) {
-    bool same;
-    return rough_seconds(x, s, true, &same);
+    TileCost cost = rough_cost(x, s, true);
+    return schedule_mean_seconds(&cost, x->machine);
 }

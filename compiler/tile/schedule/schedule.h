@@ -65,9 +65,9 @@ ContractModel *contract_model_new(Arena *arena, const ContractShape *shape, cons
 double schedule_mean_seconds(const TileCost *cost, const Machine *machine);
 // By the machine's cost model.
 double contract_model_seconds(ContractModel *model, const ContractSchedule *schedule);
-// About the same, found faster, or just the same; and what that does not fall below, found much
-// faster.
+// About the same, found faster; *same: not about, but the same.
 double contract_model_rough(ContractModel *model, const ContractSchedule *schedule, bool *same);
+// What the rough seconds do not fall below, found much faster.
 double contract_model_floor(ContractModel *model, const ContractSchedule *schedule);
 
 // ---- order.c ----
