@@ -10,7 +10,7 @@
 //     exp     1.5 ulp   0.892 ulp      1.9          5.1
 //     exp2    1.5       1.418          1.3          5.0
 //     log     2         0.931          4.4          9.2
-//     tanh    2         1.671          3.3 *       5.8 *
+//     tanh    2         1.363          5.3          8.6
 //     erf     2         1.460          2.3 *       5.3 *
 //     sqrt    0.5       0.500          3.5          3.3
 //     rsqrt   2         1.491          6.5          6.1
@@ -19,7 +19,7 @@
 //     pow     2         0.504         25           45     (65 million pairs and all special values)
 //     random  exact
 //
-// * by llvm-mca-19, not measured; on an AMD EPYC (25.1.1, AVX2) tanh takes 10.8 ns and erf 9.0 ns.
+// * by llvm-mca-19, not measured; an AMD EPYC (25.1.1, AVX2) takes 9.0 ns.
 //
 // f16 and bf16 are computed in f32 and rounded when stored. f64 calls the C library for every lane
 // (within 2 ulp with glibc); sqrt and rsqrt are vectors there too.

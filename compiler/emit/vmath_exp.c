@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// exp, exp2, log.
+// exp and what is made of it: tanh, erf. exp2, log.
 //
 // exp: n = round(x / ln 2) by adding a large number, r = x - n ln 2 in two steps (Cody and Waite),
 // a polynomial for e^r on |r| <= ln 2 / 2, and 2^n times that. The coefficients come from
@@ -47,6 +47,12 @@ static EmitValue scale(EmitModule *m, EmitValue p, Reduced x) {
     return v_mul(m, v_mul(m, p, first), second);
 }
 
+// 2^n for -127 < n < 128.
+static EmitValue power_of_two(EmitModule *m, Reduced x) {
+    EmitValue biased = v_int_by(m, LLVMBuildSub, v_bits(m, x.sum), 127);
+    return v_float_of(m, v_int_by(m, LLVMBuildShl, biased, 23));
+}
+
 EmitValue vmath_exp_f32(EmitModule *m, EmitValue x) {
     if (vmath_has_avx512(m)) {
         // An infinite, large or NaN n gives the right result for any positive factor.
@@ -78,6 +84,59 @@ EmitValue vmath_exp2_f32(EmitModule *m, EmitValue x) {
     reduced.r = v_sub(m, x, reduced.n);
     reduced.sum = v_add(m, reduced.n, v_number(m, x, magic));
     return scale(m, v_polynomial(m, reduced.r, c, 7), reduced);
+}
+
+// e^x for -80 < x < 80
+static EmitValue exp_in_range(EmitModule *m, EmitValue x) {
+    Reduced reduced = reduce(m, x);
+    if (vmath_has_avx512(m))
+        return vmath_scale_f(m, exp_near_zero(m, reduced.r), reduced.n);
+    return v_mul(m, exp_near_zero(m, reduced.r), power_of_two(m, reduced));
+}
+
+// Below 0.625: x + x^3 p(x^2). Above: 1 - 2 / (e^(2|x|) + 1).
+EmitValue vmath_tanh_f32(EmitModule *m, EmitValue x) {
+    static const double low[] = {-0x1.555532p-2, 0x1.1106f6p-3, -0x1.b835a4p-5, 0x1.51f8cep-6,
+                                 -0x1.750ce4p-8};
+    EmitValue one = v_number(m, x, 1), size = v_abs(m, x), square = v_mul(m, x, x);
+    EmitValue small = v_fma(m, v_mul(m, x, square), v_polynomial(m, square, low, 5), x);
+    EmitValue half = v_at_most(m, size, 10); // tanh 9.02 rounds to 1
+    EmitValue power = exp_in_range(m, v_add(m, half, half));
+    EmitValue large = v_sub(m, one, v_div(m, v_number(m, x, 2), v_add(m, power, one)));
+    large = v_copysign(m, large, x);
+    return v_select(m, v_compare(m, LLVMRealOGE, size, v_number(m, x, 0.625)), large, small);
+}
+
+// With k = round(step |x|) and t = step |x| - k a polynomial in t for each k, whose coefficients
+// are looked up: around 0 of (erf(x) - x) / t, so that the error is small beside the result. 3.95
+// and more round to 1; from 7.5 / step on the columns would come again.
+EmitValue vmath_erf_f32(EmitModule *m, EmitValue x) {
+    static const double step = 0x1.e49ba6p+0; // 1.893
+    static const double c[7][VMATH_TABLE] = {
+        {0, 0x1.1707dep-1, 0x1.bacf6cp-1, 0x1.f331b4p-1, 0x1.fe904cp-1, 0x1.ffe76ep-1,
+         0x1.ffff08p-1, 0x1.fffffap-1},
+        {0x1.15c828p-4, 0x1.cdc0d8p-2, 0x1.8fd012p-3, 0x1.8c39fap-5, 0x1.c1709cp-8, 0x1.23bff8p-11,
+         0x1.b1880ep-16, 0x1.70ac54p-21},
+        {-0x1.925db4p-23, -0x1.01b6dep-3, -0x1.be4a2cp-4, -0x1.4bb94p-5, -0x1.f5954cp-8,
+         -0x1.96451ep-11, -0x1.63e0eep-15, -0x1.7a47eap-21},
+        {-0x1.c62d8ep-5, -0x1.2fc17p-6, 0x1.6e92fp-6, 0x1.289514p-6, 0x1.4b8cap-8, 0x1.5f7a46p-11,
+         0x1.80b37p-15, 0x1.c2fd98p-20},
+        {-0x1.d617b6p-15, 0x1.d43b34p-7, 0x1.fe8f6ep-9, -0x1.f21176p-9, -0x1.16c04cp-9,
+         -0x1.af8a12p-12, -0x1.6a4b6ep-15, -0x1.1639d4p-17},
+        {0x1.3f62cep-8, -0x1.6ae6f8p-18, -0x1.5f3d8ep-9, -0x1.11c318p-12, 0x1.0cd57cp-11,
+         0x1.5d6fap-13, 0x1.4d526cp-16, 0x1.29c1cep-20},
+        {-0x1.c7cc06p-12, -0x1.0fc136p-10, 0x1.9b3896p-13, 0x1.55a662p-12, 0x1.32ab3p-18,
+         -0x1.785ee8p-18, 0x1.ecc22ep-17, 0x1.244cdp-16}};
+    EmitValue size = v_at_most(m, v_abs(m, x), 3.95), by = v_number(m, x, step);
+    EmitValue whole = v_number(m, x, 0x1.8p23), sum = v_fma(m, size, by, whole);
+    EmitValue minus_k = v_sub(m, whole, sum), index = v_bits(m, sum);
+    EmitValue t = v_fma(m, size, by, minus_k);
+    EmitValue slope = vmath_look_up(m, c[6], index);
+    for (int i = 5; i > 0; i--)
+        slope = v_fma(m, slope, t, vmath_look_up(m, c[i], index));
+    LLVMValueRef near = v_compare(m, LLVMRealOEQ, minus_k, v_number(m, x, 0));
+    EmitValue first = v_select(m, near, size, vmath_look_up(m, c[0], index));
+    return v_copysign(m, v_fma(m, slope, t, first), x);
 }
 
 // x = 2^e (1 + f) with sqrt(1/2) <= 1 + f < sqrt(2); log(1 + f) = f - f^2/2 + f^3 p(f).

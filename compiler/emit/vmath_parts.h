@@ -8,10 +8,9 @@
 
 EmitValue vmath_exp_f32(EmitModule *m, EmitValue x);
 EmitValue vmath_exp2_f32(EmitModule *m, EmitValue x);
-EmitValue vmath_log_f32(EmitModule *m, EmitValue x);
-// vmath_pieces.c
 EmitValue vmath_tanh_f32(EmitModule *m, EmitValue x);
 EmitValue vmath_erf_f32(EmitModule *m, EmitValue x);
+EmitValue vmath_log_f32(EmitModule *m, EmitValue x);
 // vmath_trig.c
 EmitValue vmath_sine_f32(EmitModule *m, EmitValue x, bool cosine);
 // vmath_pow.c

@@ -176,26 +176,14 @@ if __name__ == "__main__":
         float32,
     )
     fit(
-        "tanh of x < 0.25: (tanh(x) - x) / x, degree 6",
-        lambda x: tanh(x) / x - 1 if x else mpf(0),
-        lambda x: x / tanh(x) if x else mpf(1),
-        range(7),
+        "tanh: (tanh(x) / x - 1) / x^2 of x^2 on x < 0.625, degree 4",
+        odd_tail(tanh, 1, -mpf(1) / 3),
+        odd_weight(tanh),
+        range(5),
         mpf(0),
-        mpf("0.25"),
+        mpf("0.625") ** 2,
         float32,
     )
-    # From where x + 0.75 has another exponent, or another upper bit of the mantissa.
-    ends = [mpf(x) for x in ("0.25", "0.75", "1.25", "2.25", "3.25", "5.25", "7.25", "9.1")]
-    for low, high in zip(ends, ends[1:]):
-        fit(
-            f"tanh from {low} on: tanh({low} + t), degree 7",
-            lambda t: tanh(low + t),
-            lambda t: 1 / tanh(low + t),
-            range(8),
-            mpf(0),
-            high - low,
-            float32,
-        )
     # erf at (k + t) / step. The step is chosen so that erf(1 / step) is nearly a float32: of all
     # from 1.86 to 1.89, the one with the least error; 3.95 has to be below 7.5 / step.
     step, slope = float32(1.893), 2 / sqrt(pi)
