@@ -563,29 +563,10 @@ static const char *syntax_hint(const Parser *parser, const Expected *e, yysymbol
     return NULL;
 }
 
-// Lines at the top that are no items are told of once where they follow each other.
-static bool is_repeated_stray(Parser *parser) {
-    const Token *before = parser->current - 1;
-    bool follows = parser->stray && before > parser->tokens.at && before->kind == TOK_NEWLINE;
-    while (follows && --before > parser->stray)
-        follows = before->kind != TOK_NEWLINE && before->kind != TOK_DEDENT;
-    parser->stray = parser->current;
-    return follows;
-}
-
-// `else` and `elif` belong to the `if` that was told of.
-static bool is_rest_of_if(Parser *parser) {
-    const Token *first = parser->current;
-    while (!first->first && first > parser->tokens.at) first--;
-    if (first->kind != TOK_NAME) return false;
-    if (!strcmp(first->text, "if")) parser->told_if = true;
-    return parser->told_if && (!strcmp(first->text, "else") || !strcmp(first->text, "elif"));
-}
-
 static int yyreport_syntax_error(const yypcontext_t *context, Parser *parser) {
-    if (parser->current->quiet || foreign_told(parser) || is_rest_of_if(parser)) return 0;
+    if (parser->current->quiet || foreign_told(parser) || foreign_is_rest_of_if(parser)) return 0;
     Expected expected = expected_symbols(context);
-    if (expected.has[YYSYMBOL_DEF] && is_repeated_stray(parser)) return 0;
+    if (expected.has[YYSYMBOL_DEF] && mistakes_repeat_stray(parser)) return 0;
     yysymbol_kind_t found = yypcontext_token(context);
     const char *what = expected_text(parser->arena, expected);
     if (is_missing_colon(&expected, found)) what = "':'";

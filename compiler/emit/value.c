@@ -6,8 +6,6 @@
 // has.
 #include "emit/emit.h"
 
-#include <math.h>
-
 // No contraction either: a value that is computed twice must come out the same, or x - max(x) would
 // be the rounding error of x where it should be 0. Multiply-adds are asked for by name.
 static const LLVMFastMathFlags float_flags = LLVMFastMathNoSignedZeros;

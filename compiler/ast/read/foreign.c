@@ -35,6 +35,17 @@ bool foreign_told(const Parser *parser) {
            parser->foreign_at == (uint32_t)(foreign_line_begin(parser) - parser->tokens.at);
 }
 
+bool foreign_is_rest_of_if(Parser *parser) {
+    const Token *first = parser->current;
+    while (!first->first && first > parser->tokens.at)
+        first--;
+    if (first->kind != TOK_NAME)
+        return false;
+    if (!strcmp(first->text, "if"))
+        parser->told_if = true;
+    return parser->told_if && (!strcmp(first->text, "else") || !strcmp(first->text, "elif"));
+}
+
 void foreign_tell(Parser *parser, Span at, const char *message, const char *hint) {
     const Token *line = foreign_line_begin(parser);
     if (parser->current->quiet || foreign_told(parser) || line == parser->broken_line)

@@ -122,3 +122,12 @@ void mistakes_lose_names(Parser *parser, Span span) {
         if (parser->tokens.at[i].kind == TOK_NAME)
             vec_push(parser->arena, &parser->program->lost, parser->tokens.at[i].text);
 }
+
+bool mistakes_repeat_stray(Parser *parser) {
+    const Token *before = parser->current - 1;
+    bool follows = parser->stray && before > parser->tokens.at && before->kind == TOK_NEWLINE;
+    while (follows && --before > parser->stray)
+        follows = before->kind != TOK_NEWLINE && before->kind != TOK_DEDENT;
+    parser->stray = parser->current;
+    return follows;
+}

@@ -109,6 +109,8 @@ const char *foreign_steps_hint(const Parser *parser, const char *word, const cha
 Range foreign_tell_range(Parser *parser, Ident function);
 void foreign_tell_update(Parser *parser, const Token *token);
 bool foreign_told(const Parser *parser); // of the statement being read
+// Does the grammar stop at an `else` or `elif` of the `if` that was told of? Notes an `if`.
+bool foreign_is_rest_of_if(Parser *parser);
 Expr *foreign_pair(Parser *parser, Span span, Foreign form, Expr *a, Expr *b);
 Expr *foreign_choice(Parser *parser, Span span, Expr *condition, Expr *a, Expr *b);
 Expr *foreign_member(Parser *parser, Span span, Expr *of, Span dot, Ident name);
@@ -145,6 +147,9 @@ void parse_tokens(Parser *parser);
 // A mistake of the text. After MAX_ERRORS in one file the rest is not told any more.
 Diag *syntax_error(Parser *parser, Span at, const char *format, ...)
     __attribute__((format(printf, 3, 4)));
+// Does the grammar stop at a line at the top that is no item, and follows another one that was told
+// of? Notes the line.
+bool mistakes_repeat_stray(Parser *parser);
 // One of indentation, which leaves what is written as it is.
 Diag *layout_error(Parser *parser, Span at, const char *format, ...)
     __attribute__((format(printf, 3, 4)));

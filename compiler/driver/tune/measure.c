@@ -140,7 +140,7 @@ static bool is_open(const Contest *c) {
 // interrupt leaves less time from then on.
 static bool run_contest(Contest *c) {
     PairsWanted wanted = {1, 1};
-    bool hurried = c->tuner->signals > 0;
+    uint32_t heard = c->tuner->signals;
     c->pairs = 0;
     if (!candidate_run(c->tuner, c->candidate, c->ours)) // pages and caches are as later
         return false;
@@ -150,9 +150,8 @@ static bool run_contest(Contest *c) {
         double start = pipeline_seconds();
         if (!run_pair(c))
             return false;
-        bool hurries = !hurried && c->tuner->signals > 0;
-        hurried = hurried || hurries;
-        if (c->pairs == 1 || hurries) {
+        if (c->pairs == 1 || c->tuner->signals > heard) {
+            heard = c->tuner->signals;
             wanted = pairs_wanted(c, pipeline_seconds() - start);
             until = wanted.usual > c->pairs ? wanted.usual : c->pairs;
         }

@@ -106,10 +106,10 @@ double cost_made_bytes(const TileBuffer *buffer, const double *length);
 // Bytes that an access touches when its dims have these lengths, whole lines of arguments.
 double cost_touched_bytes(const Walk *w, const Stage *stage, const Access *access,
                           const double *length);
-// The part of L1 or L2 that an access can use: rows of a matrix that lie a power of two apart meet
-// in few sets.
-double cost_usable_part(const Walk *w, const Stage *stage, const Access *access,
-                        const double *length, bool of_l2);
+// The parts of L1 and L2 that an access can use: rows of a matrix that lie a power of two apart
+// meet in few sets.
+void cost_find_usable_parts(const Walk *w, const Stage *stage, const Access *access,
+                            const double *length, double parts[2]);
 // Of the innermost piece of an access: pages that it lies in.
 double cost_pages(const Walk *w, const Stage *stage, const Access *access);
 // How many times as long as its bytes an access takes from L3 and memory.
@@ -133,7 +133,8 @@ bool cost_result_scattered(const Walk *w, const Stage *stage);
 void cost_open_footprints(Walk *w); // before the first frame
 Frame *cost_open_frame(Walk *w, TileDimId dim, double turns);
 void cost_close_frame(Walk *w);
-// What one turn of the innermost frame touches. Requires: the current ranges are those inside.
+// What one turn of the innermost frame, which has several, touches. Requires: the current ranges
+// are those inside.
 void cost_measure_turn(Walk *w, const NodeList *body);
 // Before the walk goes into body->at[index]: how long ago its siblings touched what it touches.
 void cost_look_back(Walk *w, const NodeList *body, uint32_t index);

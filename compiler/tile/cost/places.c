@@ -95,27 +95,31 @@ static double run_stride(const Walk *w, const Access *access, double run, const 
 
 // A run that may begin anywhere touches one line more than it fills, most of the time; runs that
 // are less than a line apart share theirs.
-double cost_touched_bytes(const Walk *w, const Stage *stage, const Access *access,
-                          const double *length) {
+static double touched_bytes(const Walk *w, const Access *access, const Box *box) {
     const TileBuffer *buffer = &w->kernel->buffers.at[access->buffer];
     double elem = (double)elem_bytes(buffer->elem), bytes = elem;
-    Box box = box_of(w, stage, access, length);
     for (int i = 0; i < access->rank; i++)
-        bytes *= box.along[i];
+        bytes *= box->along[i];
     double room = w->room[access->buffer];
     if (!cost_has_lines(buffer))
         return room > 0 ? lesser(bytes, room) : bytes;
-    double run = run_bytes(w, access, &box);
+    double run = run_bytes(w, access, box);
     if (run <= 0)
         return bytes;
     int slot = 0;
-    double stride = run_stride_along(w, access, run, &box, &slot);
+    double stride = run_stride_along(w, access, run, box, &slot);
     if (stride > 0 && stride < MACHINE_LINE) {
-        double near = box.along[slot];
+        double near = box->along[slot];
         return bytes / (run * near) * (stride * (near - 1) + run + MACHINE_LINE - elem);
     }
     bool aligned = fmod(stride, MACHINE_LINE) == 0;
     return bytes / run * (aligned ? whole_lines(run) : run + MACHINE_LINE - elem);
+}
+
+double cost_touched_bytes(const Walk *w, const Stage *stage, const Access *access,
+                          const double *length) {
+    Box box = box_of(w, stage, access, length);
+    return touched_bytes(w, access, &box);
 }
 
 // ---- sets of a cache ----
@@ -135,17 +139,21 @@ static double sets_met(double lines, double sets) {
     return sets / apart;
 }
 
-double cost_usable_part(const Walk *w, const Stage *stage, const Access *access,
-                        const double *length, bool of_l2) {
-    if (!cost_has_lines(&w->kernel->buffers.at[access->buffer]))
-        return 1;
-    const Machine *machine = w->machine;
-    double sets = of_l2 ? sets_of(machine->l2_bytes, L2_WAYS, L2_SETS)
-                        : sets_of(machine->l1_bytes, L1_WAYS, L1_SETS);
-    Box box = box_of(w, stage, access, length);
-    double run = run_bytes(w, access, &box);
-    double met = sets_met(run_stride(w, access, run, &box) / MACHINE_LINE, sets);
+static double usable_part(double run, double stride, double sets) {
+    double met = sets_met(stride / MACHINE_LINE, sets);
     return lesser(met * larger(run / MACHINE_LINE, 1), sets) / sets;
+}
+
+void cost_find_usable_parts(const Walk *w, const Stage *stage, const Access *access,
+                            const double *length, double parts[2]) {
+    const Machine *machine = w->machine;
+    parts[0] = parts[1] = 1;
+    if (!cost_has_lines(&w->kernel->buffers.at[access->buffer]))
+        return;
+    Box box = box_of(w, stage, access, length);
+    double run = run_bytes(w, access, &box), stride = run_stride(w, access, run, &box);
+    parts[0] = usable_part(run, stride, sets_of(machine->l1_bytes, L1_WAYS, L1_SETS));
+    parts[1] = usable_part(run, stride, sets_of(machine->l2_bytes, L2_WAYS, L2_SETS));
 }
 
 double cost_kept_along(const Walk *w, const Access *access, TileDimId dim) {
@@ -166,7 +174,7 @@ double cost_kept_along(const Walk *w, const Access *access, TileDimId dim) {
 double cost_pages(const Walk *w, const Stage *stage, const Access *access) {
     Box box = box_of(w, stage, access, w->length);
     double run = run_bytes(w, access, &box), stride = run_stride(w, access, run, &box);
-    double runs = cost_touched_bytes(w, stage, access, w->length) / larger(run, MACHINE_LINE);
+    double runs = touched_bytes(w, access, &box) / larger(run, MACHINE_LINE);
     return cost_has_lines(&w->kernel->buffers.at[access->buffer])
                ? runs * lesser(stride / MACHINE_PAGE, 1)
                : 0;
@@ -252,7 +260,7 @@ void cost_find_one_set_parts(const Walk *w, const Stage *stage, const Access *op
     if (!stage_has_microkernel(stage) || stride < SCATTERED_STRIDE)
         return;
     double sets = sets_met(stride / MACHINE_LINE, sets_of(machine->l1_bytes, L1_WAYS, L1_SETS));
-    double pieces = cost_touched_bytes(w, stage, operand, w->length) / whole_lines(run);
+    double pieces = touched_bytes(w, operand, &box) / whole_lines(run);
     if (pieces <= L1_WAYS * sets)
         return;
     // From far away either the bytes count more than once or they are waited for, not both.

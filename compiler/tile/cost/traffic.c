@@ -345,12 +345,6 @@ static double part_on_its_way(const Walk *w, const Stage *stage, const Access *a
     return follows ? lesser(LINES_ON_THEIR_WAY / larger(lines, 1), 1) : 0;
 }
 
-// Of what lies around.
-static void find_usable(const Walk *w, const Stage *stage, const Access *access, Flow *flow) {
-    flow->usable[0] = cost_usable_part(w, stage, access, w->around, false);
-    flow->usable[1] = cost_usable_part(w, stage, access, w->around, true);
-}
-
 static void add_access(const Walk *w, const Stage *stage, const Access *access, double *bytes) {
     const TileBuffer *buffer = &w->kernel->buffers.at[access->buffer];
     const Machine *machine = w->machine;
@@ -369,7 +363,7 @@ static void add_access(const Walk *w, const Stage *stage, const Access *access, 
         uint32_t own = frame->has_siblings ? find_touch(&frame->node, memory, dims) : 0;
         bool known = frame->has_siblings && own < frame->node.count;
         if (known && frame->near[own].bytes >= 0) {
-            find_usable(w, stage, access, &flow);
+            cost_find_usable_parts(w, stage, access, w->around, flow.usable);
             add_from(&flow, frame->near[own], frame->node.at[own].bytes, left);
             return;
         }
@@ -382,7 +376,7 @@ static void add_access(const Walk *w, const Stage *stage, const Access *access, 
                                     ? frame->near_before[own]
                                     : distance_in(&frame->turn, touch);
             double mine = touch < frame->turn.count ? frame->turn.at[touch].bytes : 0;
-            find_usable(w, stage, access, &flow);
+            cost_find_usable_parts(w, stage, access, w->around, flow.usable);
             add_from(&flow, distance, lesser(mine, distance.bytes), left * (1 - fresh));
         }
         left *= fresh;
