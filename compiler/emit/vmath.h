@@ -19,7 +19,7 @@
 //     pow     2         0.504         25           45     (65 million pairs and all special values)
 //     random  exact
 //
-// * by llvm-mca-19, not measured; an AMD EPYC (25.1.1, AVX2) takes 9.0 ns.
+// * by llvm-mca-19, not measured; an AMD EPYC (25.1.1, AVX2) takes 9.4 ns.
 //
 // f16 and bf16 are computed in f32 and rounded when stored. f64 calls the C library for every lane
 // (within 2 ulp with glibc); sqrt and rsqrt are vectors there too.
