@@ -212,8 +212,17 @@ static void emit_lanes(Compute *c, int level) {
         emit_vectors(c, level);
         return;
     }
-    Bounds bounds = {c->panels.lo, index_const(c->m, 0), c->panels.len, c->panel_width, true};
-    loop_over(c, level, &bounds, vectors_of_panel);
+    if (!c->panels_even) {
+        Bounds bounds = {c->panels.lo, index_const(c->m, 0), c->panels.len, c->panel_width, true};
+        loop_over(c, level, &bounds, vectors_of_panel);
+        return;
+    }
+    for (int p = 0; p < c->panels_at_once; p++) {
+        LLVMValueRef *saved = save_offsets(c);
+        LLVMValueRef skipped = index_const(c->m, (int64_t)p * c->panel_width);
+        vectors_of_panel(c, level, index_add(c->m, c->panels.lo, skipped));
+        restore_offsets(c, saved);
+    }
 }
 
 static void panel_body(Compute *c, int level, LLVMValueRef at) {

@@ -74,21 +74,17 @@ typedef struct {
     int width;
     LLVMValueRef from, stride, to; // to: the block, vector by vector
     Part part;
-    LLVMValueRef mixed; // what the first half gives to the second
 } Transposer;
 
-static LLVMValueRef vector_in(const Transposer *t, LLVMValueRef memory, LLVMValueRef number) {
-    LLVMValueRef offset = index_mul(t->m, number, index_const(t->m, t->width));
-    return emit_element(t->m, ELEM_F32, memory, offset);
-}
-
 // Asks for what a later block has of the row: hardware does not follow as many rows as there are.
-static EmitValue load_row(const Transposer *t, LLVMValueRef row, LLVMValueRef mask) {
+// Rows that do not exist are the last one that does.
+static EmitValue load_row(const Transposer *t, int row, LLVMValueRef mask) {
     enum { BLOCKS_AHEAD = 4 };
     EmitModule *m = t->m;
+    LLVMValueRef number = index_const(m, row);
     if (t->part.rows)
-        row = index_min(m, row, index_sub(m, t->part.rows, index_const(m, 1)));
-    LLVMValueRef at = emit_element(m, t->elem, t->from, index_mul(m, row, t->stride));
+        number = index_min(m, number, index_sub(m, t->part.rows, index_const(m, 1)));
+    LLVMValueRef at = emit_element(m, t->elem, t->from, index_mul(m, number, t->stride));
     LLVMValueRef later = index_const(m, BLOCKS_AHEAD * t->width);
     emit_prefetch(m, emit_element(m, t->elem, at, later), EMIT_TO_READ);
     EmitValue value = emit_load_masked(m, t->elem, t->width, at, mask, 0);
@@ -96,53 +92,50 @@ static EmitValue load_row(const Transposer *t, LLVMValueRef row, LLVMValueRef ma
     return value;
 }
 
-// Of each four rows, quads of four columns: quad l of the i-th vector is their column 4 l + i. Rows
-// that do not exist are the last one that does.
-static void mix_rows(const Transposer *t) {
+// Of four rows from one on, quads of four columns: quad l of columns[i] is their column 4 l + i.
+static void mix_rows(const Transposer *t, int first, LLVMValueRef mask, EmitValue *columns) {
     EmitModule *m = t->m;
-    int n_quads = t->width / QUAD;
-    LLVMValueRef mask = t->part.positions ? emit_first_lanes(m, t->part.positions, t->width) : NULL;
-    EmitLoop loop;
-    emit_loop_open(m, &loop, index_const(m, 0), index_const(m, n_quads), index_const(m, 1), true,
-                   NULL, 0);
     EmitValue r[QUAD];
-    LLVMValueRef first = index_mul(m, loop.at, index_const(m, QUAD));
     for (int i = 0; i < QUAD; i++)
-        r[i] = load_row(t, index_add(m, first, index_const(m, i)), mask);
+        r[i] = load_row(t, first + i, mask);
     interleave(m, &r[0], &r[1], 1);
     interleave(m, &r[2], &r[3], 1);
     interleave(m, &r[0], &r[2], 2);
     interleave(m, &r[1], &r[3], 2);
-    EmitValue columns[QUAD] = {r[0], r[2], r[1], r[3]};
-    for (int i = 0; i < QUAD; i++) {
-        LLVMValueRef number = index_add(m, index_const(m, i * n_quads), loop.at);
-        emit_store(m, columns[i], vector_in(t, t->mixed, number));
-    }
-    emit_loop_close(m, &loop, NULL, NULL);
+    columns[0] = r[0];
+    columns[1] = r[2];
+    columns[2] = r[1];
+    columns[3] = r[3];
 }
 
-// The quads of one column come together.
-static void gather_columns(const Transposer *t) {
+// The quads of one column come together. r: what each four rows have of it and of those that are
+// multiples of four columns away.
+static void gather_columns(const Transposer *t, int first, EmitValue *r) {
     EmitModule *m = t->m;
     int n_quads = t->width / QUAD;
-    EmitLoop loop;
-    emit_loop_open(m, &loop, index_const(m, 0), index_const(m, QUAD), index_const(m, 1), true, NULL,
-                   0);
-    EmitValue r[QUADS_MAX];
-    LLVMValueRef first = index_mul(m, loop.at, index_const(m, n_quads));
-    for (int q = 0; q < n_quads; q++) {
-        LLVMValueRef number = index_add(m, first, index_const(m, q));
-        r[q] = emit_load(m, kept_elem(t->elem), t->width, vector_in(t, t->mixed, number));
-    }
     for (int s = 1; s < n_quads; s *= 2)
         for (int q = 0; q < n_quads; q++)
             if (!(q & s))
                 sort_quads(m, &r[q], &r[q + s]);
     for (int q = 0; q < n_quads; q++) {
-        LLVMValueRef number = index_add(m, index_const(m, q * QUAD), loop.at);
-        emit_store(m, r[q], vector_in(t, t->to, number));
+        LLVMValueRef offset = index_const(m, (int64_t)(q * QUAD + first) * t->width);
+        emit_store(m, r[q], emit_element(m, ELEM_F32, t->to, offset));
     }
-    emit_loop_close(m, &loop, NULL, NULL);
+}
+
+static void transpose(const Transposer *t) {
+    EmitModule *m = t->m;
+    int n_quads = t->width / QUAD;
+    LLVMValueRef mask = t->part.positions ? emit_first_lanes(m, t->part.positions, t->width) : NULL;
+    EmitValue of_rows[QUADS_MAX][QUAD];
+    for (int q = 0; q < n_quads; q++)
+        mix_rows(t, q * QUAD, mask, of_rows[q]);
+    for (int i = 0; i < QUAD; i++) {
+        EmitValue r[QUADS_MAX];
+        for (int q = 0; q < n_quads; q++)
+            r[q] = of_rows[q][i];
+        gather_columns(t, i, r);
+    }
 }
 
 // A function that transposes a block: (from, elements from row to row, to, rows, positions); one
@@ -166,10 +159,8 @@ static LLVMValueRef transposer(EmitModule *m, Elem elem, int width, bool whole) 
                     LLVMGetParam(function, 0),
                     LLVMGetParam(function, 1),
                     LLVMGetParam(function, 2),
-                    whole ? (Part){0} : part,
-                    emit_on_stack(m, kept_elem(elem), (int64_t)width * width)};
-    mix_rows(&t);
-    gather_columns(&t);
+                    whole ? (Part){0} : part};
+    transpose(&t);
     LLVMBuildRetVoid(m->builder);
     LLVMPositionBuilderAtEnd(m->builder, here);
     return function;

@@ -300,6 +300,7 @@ GROWING = {
 }
 
 
+@pytest.mark.skipif(SANITIZED, reason="a sanitizer's time is not the compiler's")
 @pytest.mark.parametrize("name", GROWING)
 def test_time_grows_with_the_length(name):
     program, count, status = GROWING[name]
@@ -403,6 +404,7 @@ def milliseconds(source, layers, options):
 GROWING_LAYERS = {"layers": (LAYERS, 100), "blocks": (BLOCKS, 25), "scans": (SCANS, 64)}
 
 
+@pytest.mark.skipif(SANITIZED, reason="a sanitizer's time is not the compiler's")
 @pytest.mark.parametrize("options", [[], ["--grad"]], ids=["forward", "gradients"])
 @pytest.mark.parametrize("name", GROWING_LAYERS)
 def test_time_grows_with_the_number_of_layers(name, options):

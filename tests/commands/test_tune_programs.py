@@ -7,7 +7,7 @@ import sqlite3
 import numpy
 import pytest
 
-from attc import ROOT, attc, attc_json
+from attc import ROOT, SANITIZED, attc, attc_json
 from schedules import entry, text_of
 from test_tune import D, MACHINE, db, entries_of, known, manifest, source, spaces  # noqa: F401
 
@@ -100,7 +100,7 @@ DECISIONS = [
 ]
 
 
-@pytest.mark.parametrize("decision, options", DECISIONS)
+@pytest.mark.parametrize("decision, options", DECISIONS[::4] if SANITIZED else DECISIONS)
 def test_each_decision_is_right(tmp_path, decision, options):
     """Some of them make the same kernels as the default here; all of them are right."""
     text, sizes = tmp_path / "schedules.txt", ["-D", "n=29", *D[2:]]
