@@ -19,8 +19,9 @@ static const char passes[] =
 
 // Loop strength reduction takes a fifth of the time of code generation, and half of it where
 // extents are known at run time only, for kernels that are no faster: what is the same in each turn
-// of a loop licm takes out of it, for a thirtieth, and products of counters are carried.
-static const char *const llvm_options[] = {"attc", "-disable-lsr"};
+// of a loop licm takes out of it, for a thirtieth, and products of counters are carried. Taken out
+// by the back end as well, constants fill the registers, although an operand in memory is as fast.
+static const char *const llvm_options[] = {"attc", "-disable-lsr", "-disable-machine-licm"};
 enum { N_OPTIONS = sizeof llvm_options / sizeof *llvm_options };
 
 // LLVM keeps its registry of back ends in the process; registering from two threads is a race.
@@ -63,10 +64,10 @@ char *emit_flags_text(Arena *arena, const Target *target) {
     const Machine *machine = &target->machine;
     return arena_printf(arena,
                         "target=%s triple=%s cpu=%s features=%s vectors=%dx%d masks=%d passes=%s "
-                        "options=%s llvm=%u.%u.%u",
+                        "options=%s,%s llvm=%u.%u.%u",
                         target->name, target->triple, target->cpu, target->features,
                         machine->vector_registers, machine->vector_bytes, machine->has_masks,
-                        passes, llvm_options[N_OPTIONS - 1], major, minor, patch);
+                        passes, llvm_options[1], llvm_options[2], major, minor, patch);
 }
 
 // ---- diagnostics: LLVM can report an error and still hand back an object ----
