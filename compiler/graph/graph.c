@@ -330,6 +330,10 @@ bool value_adds_rows(const Value *value) {
     return value_in_parts(value) || value_in_turn(value);
 }
 
+bool value_is_repeat(const Value *value) {
+    return value->op == OP_SELECT && value->args[1] == value->args[2];
+}
+
 bool value_is_zero(const Value *value) {
     return value->op == OP_CONST && value->number == 0;
 }

@@ -298,6 +298,7 @@ bool value_adds_rows(const Value *value); // in parts or in turn
 static inline int64_t part_begin(int64_t part, int64_t parts, int64_t extent) {
     return ceil_div(part * extent, parts);
 }
+bool value_is_repeat(const Value *value);    // where(t, a, a), which graph_over() makes
 bool value_is_zero(const Value *value);      // the constant
 bool value_is_reduction(const Value *value); // a contraction or reduction that is not in parts
 // May arguments of a contraction be multiplied by its factor, and not the sum? What is computed

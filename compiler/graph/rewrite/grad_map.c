@@ -188,7 +188,7 @@ void gradient_of_map(Gradient *gradient, const Value *value, Value *dy) {
                  .a = gradient_now(gradient, value->args[0])};
     if (value->n_args > 1)
         m.b = gradient_now(gradient, value->args[1]);
-    bool repeats = value->op == OP_SELECT && value->args[1] == value->args[2]; // see graph_over
+    bool repeats = value_is_repeat(value);
     if (repeats && gradient_wants(gradient, value, 1))
         gradient_add(gradient, value, 1, dy, &value->dims);
     for (uint32_t k = 0; k < value->n_args && !repeats; k++) {

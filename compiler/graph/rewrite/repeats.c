@@ -20,13 +20,9 @@ typedef struct {
     DimList over; // dims that it is repeated over; none: it is no repeat
 } Repeat;
 
-static bool is_repeat(const Value *value) {
-    return value->op == OP_SELECT && value->args[1] == value->args[2];
-}
-
 static Repeat repeat_of(Value *value) {
     Repeat repeat = {.once = value};
-    while (is_repeat(repeat.once))
+    while (value_is_repeat(repeat.once))
         repeat.once = repeat.once->args[1];
     repeat.over = dims_minus(&value->dims, &repeat.once->dims);
     return repeat;
@@ -43,7 +39,7 @@ static DimList dims_alone(const Value *value, Value **args, uint32_t i, DimList 
 }
 
 void simplify_drop_repeats(Rewrite *rewrite, const Value *value, Value **args) {
-    for (uint32_t i = 0; i < value->n_args && !is_repeat(value); i++) {
+    for (uint32_t i = 0; i < value->n_args && !value_is_repeat(value); i++) {
         Repeat repeat = repeat_of(args[i]);
         DimList alone = dims_alone(value, args, i, repeat.over);
         if (alone.count < repeat.over.count)
@@ -53,7 +49,7 @@ void simplify_drop_repeats(Rewrite *rewrite, const Value *value, Value **args) {
 
 // f(x, where(t, y, y)) is where(t, f(x, y), f(x, y)).
 static Value *map_of_repeats(Rewrite *rewrite, const Value *value, Value **args) {
-    if (is_repeat(value) || value->op == OP_COPY)
+    if (value_is_repeat(value) || value->op == OP_COPY)
         return NULL;
     bool any = false;
     Value **once = arena_array(rewrite->arena, Value *, value->n_args);

@@ -252,6 +252,8 @@ static int32_t map_term(TermBuilder *t, const Value *value) {
         return terms_value(t, value->args[0]);
     if (value->op == OP_CAST)
         return cast_term(t, value);
+    if (value_is_repeat(value))
+        return terms_value(t, value->args[1]);
     int32_t args[3] = {-1, -1, -1};
     for (uint32_t i = 0; i < value->n_args; i++)
         args[i] = terms_value(t, value->args[i]);
