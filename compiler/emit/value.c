@@ -102,8 +102,12 @@ EmitValue emit_splat(EmitModule *module, EmitValue value, int lanes) {
 LLVMValueRef emit_first_lanes(EmitModule *module, LLVMValueRef count, int lanes) {
     EmitValue n = emit_cast(module, (EmitValue){count, ELEM_I64, 1}, ELEM_I32);
     n = emit_splat(module, n, lanes);
-    EmitValue iota = emit_iota(module, ELEM_I32, lanes);
-    return LLVMBuildICmp(module->builder, LLVMIntSLT, iota.ref, n.ref, "");
+    LLVMValueRef iota = emit_iota(module, ELEM_I32, lanes).ref;
+    if (module->target->machine.has_masks)
+        return LLVMBuildICmp(module->builder, LLVMIntSLT, iota, n.ref, "");
+    // The back end compares where a mask is used, in a loop in each turn; signs are a mask without.
+    LLVMValueRef signs = LLVMBuildSub(module->builder, iota, n.ref, "");
+    return LLVMBuildICmp(module->builder, LLVMIntSLT, signs, LLVMConstNull(LLVMTypeOf(signs)), "");
 }
 
 EmitValue emit_shuffle(EmitModule *module, EmitValue a, EmitValue b, const int *picks, int lanes) {

@@ -195,6 +195,15 @@ static void emit_vectors(Compute *c, int level) {
             return;
         bounds.low = bounds.high;
     }
+    int64_t width = c->width;
+    if (!c->partial && !c->splits && is_known && known % chunk >= width) {
+        bounds.high = index_const(m, known / width * width);
+        bounds.step = width;
+        loop_in_blocks(c, level, &bounds, vectors_body(c));
+        if (known % width == 0)
+            return;
+        bounds.low = bounds.high;
+    }
     bounds.high = c->partial && c->store_all ? index_const(m, c->panel_width) : len;
     bounds.step = c->width;
     bounds.nonempty = is_known || c->partial;
