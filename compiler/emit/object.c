@@ -59,15 +59,18 @@ LLVMTargetMachineRef emit_target_machine(const Target *target) {
 char *emit_flags_text(Arena *arena, const Target *target) {
     unsigned major, minor, patch;
     LLVMGetVersion(&major, &minor, &patch);
+    const char *options = "";
+    for (int i = 1; i < N_OPTIONS; i++)
+        options = arena_printf(arena, "%s%s", options, llvm_options[i]);
     // The facts of a machine that code is made by, beside the kernels that are planned by the
     // others.
     const Machine *machine = &target->machine;
     return arena_printf(arena,
                         "target=%s triple=%s cpu=%s features=%s vectors=%dx%d masks=%d passes=%s "
-                        "options=%s,%s llvm=%u.%u.%u",
+                        "options=%s llvm=%u.%u.%u",
                         target->name, target->triple, target->cpu, target->features,
                         machine->vector_registers, machine->vector_bytes, machine->has_masks,
-                        passes, llvm_options[1], llvm_options[2], major, minor, patch);
+                        passes, options, major, minor, patch);
 }
 
 // ---- diagnostics: LLVM can report an error and still hand back an object ----

@@ -179,31 +179,36 @@ static void emit_whole_vectors(Compute *c, int level, Bounds bounds) {
     c->settled = false;
 }
 
+// So many vectors at a time from bounds->low on, which moves on to what is left. Is that known to
+// be nothing?
+static bool emit_vectors_at_once(Compute *c, int level, Bounds *bounds, int vectors) {
+    EmitModule *m = c->m;
+    int64_t low, known, step = (int64_t)vectors * c->width;
+    bool is_known = index_known(c->lanes.len, &known);
+    if (is_known && index_known(bounds->low, &low) && known - low < step)
+        return false;
+    bounds->high = index_mul(m, index_div(m, c->lanes.len, step), index_const(m, step));
+    bounds->step = step;
+    c->vectors = vectors;
+    emit_whole_vectors(c, level, *bounds);
+    c->vectors = 1;
+    bounds->low = bounds->high;
+    return is_known && known % step == 0;
+}
+
 // Of one panel, with LEVEL_PANELS.
 static void emit_vectors(Compute *c, int level) {
     EmitModule *m = c->m;
     LLVMValueRef len = c->lanes.len;
-    int64_t chunk = (int64_t)c->unroll * c->width, known;
+    int64_t known;
     bool is_known = index_known(len, &known);
-    Bounds bounds = {c->lanes.lo, index_const(m, 0), NULL, chunk, is_known};
-    if (!c->partial && (!is_known || known >= chunk)) {
-        bounds.high = index_mul(m, index_div(m, len, chunk), index_const(m, chunk));
-        c->vectors = c->unroll;
-        emit_whole_vectors(c, level, bounds);
-        c->vectors = 1;
-        if (is_known && known % chunk == 0)
-            return;
-        bounds.low = bounds.high;
-    }
-    int64_t width = c->width;
-    if (!c->partial && !c->splits && is_known && known % chunk >= width) {
-        bounds.high = index_const(m, known / width * width);
-        bounds.step = width;
-        loop_in_blocks(c, level, &bounds, vectors_body(c));
-        if (known % width == 0)
-            return;
-        bounds.low = bounds.high;
-    }
+    Bounds bounds = {c->lanes.lo, index_const(m, 0), NULL, 0, is_known};
+    if (!c->partial && emit_vectors_at_once(c, level, &bounds, c->unroll))
+        return;
+    // Of a length that is known all other vectors but the last one are whole, too. Where masks are
+    // settled that would be the code of three loops more.
+    if (!c->partial && is_known && !c->splits && emit_vectors_at_once(c, level, &bounds, 1))
+        return;
     bounds.high = c->partial && c->store_all ? index_const(m, c->panel_width) : len;
     bounds.step = c->width;
     bounds.nonempty = is_known || c->partial;
