@@ -405,6 +405,19 @@ static double crossing_cycles(const Count *c, const Access *access) {
            larger(lesser(positions, c->width), 1);
 }
 
+// Stores of a vector, on average: without masks, what a panel or a row takes of its last one is as
+// many as it has powers of two.
+static double stores_of_vector(const Count *c) {
+    double length = c->stage->lanes == TILE_DIM_NONE ? 1 : c->w->length[c->stage->lanes];
+    double stretch = c->panel > 0 && c->panel <= length ? c->panel : length;
+    double whole = floor(stretch / c->width), stores = whole;
+    if (c->w->machine->has_masks)
+        return 1;
+    for (int rest = (int)(stretch - whole * c->width); rest; rest &= rest - 1)
+        stores++;
+    return larger(stores, 1) / ceiling(stretch / c->width);
+}
+
 // Cycles of moving one vector between registers and L1.
 static double port_cycles(const Count *c, const Access *access, Hoisting at, bool store) {
     size_t bytes = elem_bytes(c->w->kernel->buffers.at[access->buffer].elem);
@@ -414,6 +427,8 @@ static double port_cycles(const Count *c, const Access *access, Hoisting at, boo
     if (at.varies && !is_unit(c, access))
         return op_weight(OP_GATHER);
     double lines = at.varies && splits_lines(c->w, access) ? 2 : 1;
+    if (store && at.varies)
+        return vectors * lines * stores_of_vector(c);
     return vectors * lines * (store ? 1 : op_weight(OP_INPUT));
 }
 
