@@ -94,10 +94,13 @@ def agrees(run):
 
 
 def check(text, options, plan):
+    """Returns the plan, or none where it cannot be had."""
     run = attc(*options, *plan)
     if is_refused(run):
+        plan = []
         run = attc(*options)
     assert agrees(run), f"{text}\n{options} {plan}\n{run.stdout}{run.stderr}"
+    return plan
 
 
 @pytest.mark.parametrize("seed", dict.fromkeys([*FAILED, *SEEDS]))
@@ -109,10 +112,8 @@ def test_program(seed, tmp_path):
     plan, target = draw(seed)
     grad = ["--grad"] if seed % DIFFERENTIATED == 0 or seed in FAILED else []
     options = ["verify", path, *options, *target, *grad, "--verify-passes", "--no-cache", "--json"]
-    check(text, options, plan)
+    plan = check(text, options, plan)
     if (grad and seed % LIMITED == 0) or seed % LIMITED_OF_ALL == 0:
-        if is_refused(attc(*options, *plan)):
-            plan = []
         check(text, options, plan + least_memory(options + plan))
 
 
