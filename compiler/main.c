@@ -14,8 +14,8 @@ static int (*const commands[N_COMMANDS])(Options *options) = {
     [COMMAND_DB] = command_db,
 };
 
-// Compiling a kernel takes and frees tens of MiB. Given back, and asked for again in small steps with
-// the next one, they were a tenth of the time of compiling a layer.
+// Compiling a kernel takes and frees tens of MiB. Given back, and asked for again in small steps
+// with the next one, they were a tenth of the time of compiling a layer.
 static void keep_freed_memory(void) {
     mallopt(M_TRIM_THRESHOLD, 256 << 20);
     mallopt(M_TOP_PAD, 64 << 20);
