@@ -7,8 +7,9 @@
 #include "tile/cost/cost.h"
 
 // Of lanes that are read from rows pages apart each row takes as long as BETWEEN bytes more, unless
-// it is long enough to be followed: 1 row times 768 x 3072 in blocks of 16 to 64 lanes.
-static const double FOLLOWED = 256, BETWEEN = 110;
+// it is long enough to be followed: 1 row times 768 x 3072 in blocks of 16 to 64 lanes. From L3:
+// 64 rows times the same in blocks of 8 to 32 lanes, on an AMD EPYC (25.1.1).
+static const double FOLLOWED = 256, BETWEEN = 110, BETWEEN_L3 = 60;
 // The same of what any short rows lie far apart takes a machine that waits for all of it, and how
 // far that is; and from where on lanes are not followed along a stride (in L1, by Intel's manual of
 // optimization). Measured on an Intel Xeon (6.167.1, which waits for 0.4): all schedules of 12
@@ -169,12 +170,42 @@ double cost_kept_along(const Walk *w, const Access *access, TileDimId dim) {
     return bytes / MACHINE_LINE / sets * sets_met(lines, sets);
 }
 
+// How many lines, so far apart, stay in a cache.
+static double lines_kept(double apart, int64_t bytes, double ways, double most) {
+    return ways * sets_met(apart / MACHINE_LINE, sets_of(bytes, ways, most));
+}
+
+// Panels are written side by side, a row of all of them after the other. A line that a row fills in
+// part only is come back to after as many others as there are panels. Measured on an AMD EPYC
+// (25.1.1): panels of 6 and 8 lanes of 768 x 3072.
+double cost_lines_again(const Walk *w, const Stage *stage, const Access *access,
+                        TrafficLevel *from) {
+    const Machine *machine = w->machine;
+    const TileBuffer *buffer = &w->kernel->buffers.at[access->buffer];
+    if (buffer->place != PLACE_SCRATCH || buffer->panel_dim == TILE_DIM_NONE ||
+        stage->lanes == TILE_DIM_NONE || access_panel_dim(w->kernel, access) != stage->lanes)
+        return 0;
+    int64_t width = buffer->panel_width * (int64_t)elem_bytes(buffer->elem), filled = MACHINE_LINE;
+    while (width % filled)
+        filled /= 2;
+    double panels = ceil(w->box[stage->lanes] / buffer->panel_width), rows = 1;
+    for (int i = 0; i < stage->n_dims; i++)
+        rows *= stage->dims[i] == stage->lanes ? 1 : w->box[stage->dims[i]];
+    double apart = w->room[access->buffer] / larger(panels, 1);
+    if (rows <= 1 || panels <= lines_kept(apart, machine->l1_bytes, L1_WAYS, L1_SETS))
+        return 0;
+    bool kept = panels <= lines_kept(apart, machine->l2_bytes, L2_WAYS, L2_SETS);
+    *from = kept ? FROM_L2 : FROM_L3;
+    return panels * rows * (double)(MACHINE_LINE - filled);
+}
+
 // ---- pages ----
 
 double cost_pages(const Walk *w, const Stage *stage, const Access *access) {
     Box box = box_of(w, stage, access, w->length);
     double run = run_bytes(w, access, &box), stride = run_stride(w, access, run, &box);
-    double runs = touched_bytes(w, access, &box) / larger(run, MACHINE_LINE);
+    double lines = touched_bytes(w, access, &box) / MACHINE_LINE;
+    double runs = lines / larger(ceil(run / MACHINE_LINE), 1);
     return cost_has_lines(&w->kernel->buffers.at[access->buffer])
                ? runs * lesser(stride / MACHINE_PAGE, 1)
                : 0;
@@ -231,7 +262,7 @@ bool cost_result_scattered(const Walk *w, const Stage *stage) {
     return short_runs_apart(w, &stage->c, run, &box) >= SCATTERED_STRIDE;
 }
 
-double cost_far_part(const Walk *w, const Stage *stage, const Access *access) {
+double cost_far_part(const Walk *w, const Stage *stage, const Access *access, TrafficLevel from) {
     bool contract = stage->kind == STAGE_CONTRACT;
     if (contract && !stage_has_microkernel(stage))
         return 1;
@@ -244,12 +275,13 @@ double cost_far_part(const Walk *w, const Stage *stage, const Access *access) {
     if (stride >= SCATTERED_STRIDE)
         between = BETWEEN_SCATTERED * w->machine->scattered_exposed;
     if (stride >= MACHINE_PAGE && contract && access == &stage->b)
-        between = larger(between, BETWEEN);
+        between = larger(between, from == FROM_L3 ? BETWEEN_L3 : BETWEEN);
     return 1 + between / whole_lines(run);
 }
 
-// Less is waited for where the pieces meet in more sets, and nothing where these keep all of them.
-// Measured on an AMD EPYC (25.1.1): lines 1024 to 12352 bytes apart, from L2 and from L3.
+// Of lines from L2 as much is waited for in however many sets they meet, of those from further away
+// less in more of them; and nothing where these keep all pieces. Measured on an AMD EPYC (25.1.1):
+// lines 1024 to 12352 bytes apart; 512 rows times 768 x 768 in blocks of 8 to 32 lanes.
 void cost_find_one_set_parts(const Walk *w, const Stage *stage, const Access *operand,
                              double least[2]) {
     const Machine *machine = w->machine;
@@ -264,7 +296,7 @@ void cost_find_one_set_parts(const Walk *w, const Stage *stage, const Access *op
     if (pieces <= L1_WAYS * sets)
         return;
     // From far away either the bytes count more than once or they are waited for, not both.
-    bool counts_more = cost_far_part(w, stage, operand) > 1;
-    least[0] = machine->one_set_exposed / sets;
+    bool counts_more = cost_far_part(w, stage, operand, FROM_L3) > 1;
+    least[0] = machine->one_set_exposed;
     least[1] = counts_more ? 0 : machine->one_set_far_exposed / cbrt(sets);
 }

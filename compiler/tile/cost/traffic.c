@@ -304,7 +304,7 @@ void cost_look_back(Walk *w, const NodeList *body, uint32_t index) {
 typedef struct {
     const Machine *machine;
     double usable[2]; // part of L1 and L2 that it can use
-    double far;       // times as long as its bytes take from L3 and memory
+    double far[2];    // times as long as its bytes take from L3 and from memory
     double *to;       // bytes by level
 } Flow;
 
@@ -318,10 +318,10 @@ static void add_from(const Flow *flow, Distance distance, double own, double byt
         double set = level == 2 ? distance.part : distance.bytes - own + own / flow->usable[level];
         double held = (SPILLS - set / sizes[level]) / (SPILLS - FITS);
         held = larger(lesser(larger(held, 0), 1), inside);
-        flow->to[FROM_L1 + level] += (held - inside) * bytes * (level == 2 ? flow->far : 1);
+        flow->to[FROM_L1 + level] += (held - inside) * bytes * (level == 2 ? flow->far[0] : 1);
         inside = held;
     }
-    flow->to[FROM_MEMORY] += (1 - inside) * bytes * flow->far;
+    flow->to[FROM_MEMORY] += (1 - inside) * bytes * flow->far[1];
 }
 
 // The part of an access that one more turn of a loop brings for the first time.
@@ -354,9 +354,12 @@ static void add_access(const Walk *w, const Stage *stage, const Access *access, 
     bool writes = stage_writes(w->kernel, stage, access->buffer);
     double ways = writes ? 2 : 1; // what is written goes back some time
     double left = w->times * ways * cost_touched_bytes(w, stage, access, w->length);
-    Flow flow = {machine, {1, 1}, cost_far_part(w, stage, access), bytes};
+    Flow flow = {.machine = machine, .usable = {1, 1}, .to = bytes};
+    double here = 1; // of what is written, as far as it is not on its way all along
     if (writes && stage->kind == STAGE_COMPUTE)
-        flow.far *= 1 - HIDDEN * part_on_its_way(w, stage, access);
+        here -= HIDDEN * part_on_its_way(w, stage, access);
+    for (int i = 0; i < 2; i++)
+        flow.far[i] = here * cost_far_part(w, stage, access, FROM_L3 + i);
     memcpy(w->around, w->length, sizeof *w->length * w->kernel->dims.count);
     for (uint32_t at = w->depth; at-- > 0 && left > 0;) {
         const Frame *frame = w->frames.at[at];
@@ -528,6 +531,17 @@ static double page_cycles(const Walk *w, const Stage *stage, uint32_t at) {
     return PAGE_CYCLES + (splats ? w->machine->scattered_exposed * w->length[stage->rows] : 0);
 }
 
+// Of panels that a stage writes, `times` of them.
+static void add_lines_again(const Walk *w, const Stage *stage, const Access *access, double times,
+                            double *bytes) {
+    if (stage->kind != STAGE_COMPUTE || !stage_writes(w->kernel, stage, access->buffer) ||
+        crossed_dim(w, stage) != TILE_DIM_NONE)
+        return;
+    TrafficLevel from = FROM_L2;
+    double again = cost_lines_again(w, stage, access, &from);
+    bytes[from] += 2 * times * again; // and back
+}
+
 double cost_add_traffic(Walk *w, const Stage *stage, double bytes[N_FLOWS][N_FROM]) {
     Inner loops[TILE_RANK_MAX + 2];
     double outside[TILE_RANK_MAX + 2], times = w->times;
@@ -553,7 +567,9 @@ double cost_add_traffic(Walk *w, const Stage *stage, double bytes[N_FLOWS][N_FRO
         const Access *access = use_at(stage, i);
         if (!access || is_repeated(w, stage, i))
             continue;
-        add_access(w, stage, access, bytes[flow_of(w, stage, i, adds_up)]);
+        FlowKind flow = flow_of(w, stage, i, adds_up);
+        add_access(w, stage, access, bytes[flow]);
+        add_lines_again(w, stage, access, times, bytes[flow]);
         double pages = cost_pages(w, stage, access);
         if (pages > PAGES_KNOWN)
             look_ups += pages * w->times * page_cycles(w, stage, i);
