@@ -190,6 +190,75 @@ static void test_order_where_lines_meet_in_few_sets(void **state) {
     check_order(&machine, cpu_gemm_beside, beside, sizeof beside / sizeof beside[0]);
 }
 
+static void test_order_where_vectors_meet_in_few_sets(void **state) {
+    (void)state;
+    static const MeasuredPlan near[] = {
+        {80.8, {512, 768, 768, 512, 96, 256, 6, 6, 16, false, true}},
+        {70.9, {512, 768, 768, 512, 96, 160, 2, 2, 32, false, true}},
+        {68.3, {512, 768, 768, 512, 192, 256, 258, 6, 16, false, false}},
+        {57.8, {512, 768, 768, 512, 96, 192, 256, 4, 24, false, false}},
+    };
+    Machine machine = few_ways_core();
+    check_order(&machine, cpu_gemm, near, sizeof near / sizeof near[0]);
+    static const MeasuredPlan far[] = {
+        {73.0, {64, 3072, 768, 64, 96, 192, 4, 4, 24, true, true}},
+        {57.9, {64, 3072, 768, 24, 384, 256, 24, 6, 16, false, false}},
+        {43.7, {64, 3072, 768, 64, 80, 384, 64, 6, 8, false, true}},
+        {29.6, {64, 3072, 768, 24, 384, 384, 24, 6, 8, false, false}},
+    };
+    check_order(&machine, cpu_gemm, far, sizeof far / sizeof far[0]);
+}
+
+// Copies of what lies side by side into panels, each element: bytes from L2 and further away, and
+// cycles.
+typedef struct {
+    double bytes, cycles;
+} Copying;
+
+static Copying copying(Arena *arena, const Machine *machine, int64_t rows, int row_block) {
+    GemmPlan plan = {rows, 64, 384, rows, 64, 384, 0, row_block, 8, true, false};
+    int64_t extents[] = {plan.rows, plan.lanes, plan.k};
+    TileCost cost = tile_cost(arena, cpu_gemm_beside(arena, &plan), extents, machine);
+    double elements = (double)(plan.rows * plan.k);
+    Copying out = {0};
+    for (uint32_t i = 0; i < cost.stages.count; i++) {
+        const StageCost *stage = &cost.stages.at[i];
+        if (stage->stage->kind != STAGE_COMPUTE)
+            continue;
+        for (int level = FROM_L2; level < N_FROM; level++)
+            out.bytes += stage->bytes[level] / elements;
+        out.cycles += stage->cycles / elements;
+    }
+    return out;
+}
+
+// Of panels of 6 elements, 144 lines apart, L1 keeps 32; a row fills 24 bytes of a line, the rest
+// of which (on average 40 and what is shared) is there and back again with each of many rows.
+static void test_lines_of_many_panels_are_come_back_to(void **state) {
+    (void)state;
+    Arena *arena = arena_new();
+    Machine machine = few_ways_core();
+    double few = copying(arena, &machine, 96, 6).bytes,
+           many = copying(arena, &machine, 1536, 6).bytes;
+    assert_true(many >= few + 2 * 40.0 / 6);
+    assert_near(copying(arena, &machine, 1536, 16).bytes, copying(arena, &machine, 96, 16).bytes,
+                0.2);
+    arena_free(arena);
+}
+
+// Without masks 6 elements of a vector of 8 are two stores; 4 of 8 are one with and without.
+static void test_parts_of_vectors_are_several_stores(void **state) {
+    (void)state;
+    Arena *arena = arena_new();
+    Machine parts = few_ways_core(), masks = parts;
+    masks.has_masks = true;
+    double more = copying(arena, &parts, 96, 6).cycles - copying(arena, &masks, 96, 6).cycles;
+    assert_near(more, 1 / 6.0, 0.01);
+    more = copying(arena, &parts, 96, 4).cycles - copying(arena, &masks, 96, 4).cycles;
+    assert_near(1 + more, 1, 1e-9);
+    arena_free(arena);
+}
+
 // Pieces of rows that meet in 4 sets are waited for, from L2 and from L3 by a fact of its own;
 // where rows lie a line more apart, the sets keep them all.
 static void test_few_sets_are_waited_for_by_level(void **state) {
@@ -479,6 +548,9 @@ int main(void) {
         cmocka_unit_test(test_order_of_blocks),
         cmocka_unit_test(test_order_where_rows_apart_are_waited_for),
         cmocka_unit_test(test_order_where_lines_meet_in_few_sets),
+        cmocka_unit_test(test_order_where_vectors_meet_in_few_sets),
+        cmocka_unit_test(test_lines_of_many_panels_are_come_back_to),
+        cmocka_unit_test(test_parts_of_vectors_are_several_stores),
         cmocka_unit_test(test_few_sets_are_waited_for_by_level),
         cmocka_unit_test(test_splats_wait_for_pages),
         cmocka_unit_test(test_stages_of_fused_heads),
