@@ -28,6 +28,18 @@ bool foreign_is_word(const Token *token, const char *word) {
     return token->kind == TOK_NAME && !strcmp(token->text, word);
 }
 
+enum { LONGEST_TEXT = 160 };
+
+const char *foreign_between(const Parser *parser, const Token *from, const Token *to) {
+    if (from >= to)
+        return NULL;
+    uint32_t begin = from->span.begin, end = to[-1].span.end;
+    const char *text = parser->source->text + begin;
+    if (end <= begin || end - begin > LONGEST_TEXT || memchr(text, '\n', end - begin))
+        return NULL;
+    return arena_strndup(parser->arena, text, end - begin);
+}
+
 // ---- telling
 
 bool foreign_told(const Parser *parser) {
@@ -94,6 +106,50 @@ const char *foreign_steps_hint(const Parser *parser, const char *word, const cha
                         "'dim steps = %s' at the top of the file, then '%s %s in steps:', with "
                         "'%s + %s' for '%s'",
                         extent, word, variable, variable, from, variable);
+}
+
+// The key by which a function is told its dims; NULL: it has none, or is no function.
+static const char *key_of_dims(const char *function) {
+    static const char *const names[][2] = {
+#define BUILTIN(NAME, name, shape, min_args, max_args, keys) {#name, keys},
+#include "ast/builtins.def"
+#undef BUILTIN
+    };
+    for (size_t i = 0; i < sizeof names / sizeof names[0]; i++)
+        if (!strcmp(names[i][0], function))
+            return !strncmp(names[i][1], "dim", 3)       ? "dim"
+                   : !strcmp(names[i][1], "reduced_dim") ? "reduced_dim"
+                                                         : NULL;
+    return NULL;
+}
+
+static const Token *closing(const Token *open) {
+    int depth = 0;
+    for (const Token *at = open; !foreign_ends_line(at->kind); at++) {
+        depth += (at->kind == TOK_LPAREN) - (at->kind == TOK_RPAREN);
+        if (!depth)
+            return at;
+    }
+    return NULL;
+}
+
+// `sum[m](A)`: what stands before its arguments.
+const char *foreign_subscript_hint(const Parser *parser, const Token *arguments) {
+    const Token *first = parser->tokens.at, *close = arguments - 1, *open = close - 1;
+    bool several = false;
+    for (; open > first && (token_is_name(open->kind) || open->kind == TOK_DIM_COMMA); open--)
+        several |= open->kind == TOK_DIM_COMMA;
+    if (open <= first || open->kind != TOK_LBRACKET || open[-1].kind != TOK_NAME)
+        return NULL;
+    const char *function = open[-1].text, *key = key_of_dims(function);
+    const Token *end = closing(arguments);
+    const char *dims = foreign_between(parser, open + 1, close);
+    const char *values = end ? foreign_between(parser, arguments + 1, end) : NULL;
+    if (!key || !dims || !values)
+        return NULL;
+    return arena_printf(parser->arena,
+                        several ? "write '%s(%s, %s=(%s))'" : "write '%s(%s, %s=%s)'", function,
+                        values, key, dims);
 }
 
 Range foreign_tell_range(Parser *parser, Ident function) {

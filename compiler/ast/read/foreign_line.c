@@ -9,8 +9,6 @@
 
 #include <string.h>
 
-enum { LONGEST_TEXT = 160 };
-
 // ---- tokens of the line
 
 static const Token *line_end(const Token *token) {
@@ -23,18 +21,6 @@ static bool is_word_of(const Token *token, const char *const *words) {
     while (*words && !foreign_is_word(token, *words))
         words++;
     return *words != NULL;
-}
-
-// The text of the tokens from `from` up to, not including, `to`; NULL if it is none that fits into
-// a hint.
-static const char *text_of(const Parser *parser, const Token *from, const Token *to) {
-    if (from >= to)
-        return NULL;
-    uint32_t begin = from->span.begin, end = to[-1].span.end;
-    const char *text = parser->source->text + begin;
-    if (end <= begin || end - begin > LONGEST_TEXT || memchr(text, '\n', end - begin))
-        return NULL;
-    return arena_strndup(parser->arena, text, end - begin);
 }
 
 enum { SEVERAL_MAX = 6 };
@@ -92,7 +78,7 @@ static bool read_branch(const Token *word, Branch *out) {
 // The text of one value.
 static const char *one_text(const Parser *parser, const Token *from, const Token *to) {
     Part parts[SEVERAL_MAX];
-    return parts_of(from, to, parts) == 1 ? text_of(parser, from, to) : NULL;
+    return parts_of(from, to, parts) == 1 ? foreign_between(parser, from, to) : NULL;
 }
 
 // Whether the def names it above the line.
@@ -125,7 +111,7 @@ static bool joins_conditions(int kind) {
 // The text of a condition, of which other languages may make one of a number: a name alone is one
 // if the def says so.
 static const char *condition_text(const Parser *parser, const Token *from, const Token *to) {
-    if (!text_of(parser, from, to))
+    if (!foreign_between(parser, from, to))
         return NULL;
     Text text = {.arena = parser->arena};
     const char *source = parser->source->text;
@@ -222,7 +208,8 @@ static const char *if_hint(const Parser *parser, const Token *first) {
         return chooses;
     if (branch.body->kind == TOK_RETURN)
         return arena_printf(parser->arena, "write 'return %s'", value);
-    const char *name = branch.body->text, *whole = text_of(parser, branch.body, branch.equals);
+    const char *name = branch.body->text,
+               *whole = foreign_between(parser, branch.body, branch.equals);
     if (!whole)
         return chooses;
     bool known = is_known(parser, first, name);
@@ -241,8 +228,8 @@ static const char *lambda_hint(const Parser *parser, const Token *lambda) {
     const Token *first = foreign_line_begin(parser), *end = line_end(lambda), *colon = lambda + 1;
     while (colon < end && colon->kind != TOK_COLON)
         colon++;
-    const char *params = text_of(parser, lambda + 1, colon),
-               *body = text_of(parser, colon + 1, end);
+    const char *params = foreign_between(parser, lambda + 1, colon),
+               *body = foreign_between(parser, colon + 1, end);
     if (colon == end || !params || !body || lambda != first + 2 || first[1].kind != TOK_ASSIGN)
         return "an architecture is made of defs";
     return arena_printf(parser->arena,
@@ -257,7 +244,7 @@ static const char *declaration_hint(const Parser *parser, const Token *first) {
         name++;
     while (equals < end && equals->kind != TOK_ASSIGN)
         equals++;
-    const char *text = text_of(parser, name, end);
+    const char *text = foreign_between(parser, name, end);
     if (name == first || first->kind != TOK_NAME || equals == end || !text)
         return NULL;
     return arena_printf(parser->arena, "write '%s'", text);
@@ -267,11 +254,12 @@ static const char *declaration_hint(const Parser *parser, const Token *first) {
 static const char *target_hint(const Parser *parser, const Token *first) {
     const Token *at = parser->current, *end = line_end(at);
     bool twice = at + 1 < end && at[1].span.begin == at->span.end;
-    const char *target = text_of(parser, first, at), *value = text_of(parser, at + 2, end);
+    const char *target = foreign_between(parser, first, at),
+               *value = foreign_between(parser, at + 2, end);
     if (!twice || !target)
         return NULL;
     if (at->kind == TOK_DOT && at[1].kind == TOK_NAME && value)
-        return arena_printf(parser->arena, "write '%s'", text_of(parser, at + 1, end));
+        return arena_printf(parser->arena, "write '%s'", foreign_between(parser, at + 1, end));
     if (at->kind == TOK_LT && at[1].kind == TOK_MINUS && value)
         return arena_printf(parser->arena, "write '%s = %s'", target, value);
     bool step = at->kind == at[1].kind && (at->kind == TOK_PLUS || at->kind == TOK_MINUS);
@@ -294,6 +282,8 @@ static const char *operator_hint(const Parser *parser) {
     if (touches && at->kind == TOK_LBRACKET &&
         (before->kind == TOK_RPAREN || before->kind == TOK_RBRACKET))
         return "brackets follow a name: give the value one first";
+    if (touches && at->kind == TOK_LPAREN && before->kind == TOK_RBRACKET)
+        return foreign_subscript_hint(parser, at);
     if (foreign_is_word(at, "mod"))
         return "write '%'";
     if (foreign_is_word(at, "div"))
@@ -360,8 +350,8 @@ static const char *unpack_hint(const Parser *parser, const Token *first) {
                      (first->kind == TOK_LBRACKET && assign[-1].kind == TOK_RBRACKET));
     if (!brackets || parser->current != first)
         return NULL;
-    const char *names = text_of(parser, first + 1, assign - 1),
-               *value = text_of(parser, assign + 1, line_end(assign));
+    const char *names = foreign_between(parser, first + 1, assign - 1),
+               *value = foreign_between(parser, assign + 1, line_end(assign));
     if (!names || !value)
         return NULL;
     if (!is_call(assign + 1, line_end(assign)))
@@ -377,8 +367,9 @@ static const char *chain_hint(const Parser *parser, const Token *first) {
     bool brackets = assign[2].kind == TOK_LBRACKET && at[-1].kind == TOK_RBRACKET;
     if (assign + 2 != at && !brackets)
         return NULL;
-    const char *target = text_of(parser, first, assign), *other = text_of(parser, assign + 1, at),
-               *value = text_of(parser, at + 1, line_end(at));
+    const char *target = foreign_between(parser, first, assign),
+               *other = foreign_between(parser, assign + 1, at),
+               *value = foreign_between(parser, at + 1, line_end(at));
     return target && other && value
                ? arena_printf(parser->arena, "on lines of their own: '%s = %s', '%s = %s'", other,
                               value, target, assign[1].text)
@@ -406,8 +397,8 @@ static const char *exchange_hint(const Parser *parser, const Token *first) {
         is_exchange |= is_read(names[i].from, assign + 1, end);
     }
     for (uint32_t i = 0; i < n; i++) {
-        const char *whole = text_of(parser, names[i].from, names[i].to);
-        const char *value = text_of(parser, values[i].from, values[i].to);
+        const char *whole = foreign_between(parser, names[i].from, names[i].to);
+        const char *value = foreign_between(parser, values[i].from, values[i].to);
         if (!whole || !value)
             return NULL;
         const char *name = names[i].from->text, *dims = whole + strlen(name);
@@ -480,7 +471,7 @@ static const char *extent_hint(const Parser *parser, const Token *first) {
         if (!name && !number && !oper)
             return NULL;
     }
-    const char *line = text_of(parser, first, end);
+    const char *line = foreign_between(parser, first, end);
     return line ? arena_printf(parser->arena, "write 'dim %s'", line) : NULL;
 }
 
@@ -497,7 +488,7 @@ static const char *loop_hint(const Parser *parser, const Token *first) {
         if (colon->kind != TOK_NUMBER && colon->kind != TOK_NAME && colon->kind != TOK_PLUS &&
             colon->kind != TOK_MINUS && colon->kind != TOK_STAR && colon->kind != TOK_FLOORDIV)
             return "a loop runs over a dim, from 0: for layer in layers";
-    const char *extent = text_of(parser, at, colon);
+    const char *extent = foreign_between(parser, at, colon);
     return extent ? foreign_steps_hint(parser, "for", first[1].text, extent, NULL) : NULL;
 }
 

@@ -128,6 +128,12 @@ Expr *foreign_list(Parser *parser, Span span, ExprList items);
 bool foreign_ends_line(int kind);
 const Token *foreign_line_begin(const Parser *parser); // of the line that is being read
 bool foreign_is_word(const Token *token, const char *word);
+// The text of the tokens from `from` up to, not including, `to`; NULL if it is none that fits into
+// a hint.
+const char *foreign_between(const Parser *parser, const Token *from, const Token *to);
+// Of `sum[m](A)`, `arguments` being its parenthesis: the call with a key; NULL: it is no function
+// of dims.
+const char *foreign_subscript_hint(const Parser *parser, const Token *arguments);
 bool foreign_ends_operand(int kind);
 
 // ---- first_value.c
