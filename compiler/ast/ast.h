@@ -79,6 +79,22 @@ typedef enum {
     BUILTIN_NONE = N_BUILTIN
 } Builtin;
 
+// How the dims of the result follow, see builtins.def.
+typedef enum {
+    SHAPE_MAP,
+    SHAPE_EINSUM,
+    SHAPE_REDUCE,
+    SHAPE_KEEP,
+    SHAPE_MOVE,
+    SHAPE_ORDER
+} BuiltinShape;
+typedef struct {
+    const char *name;
+    BuiltinShape shape;
+    uint32_t min_args, max_args;
+    const char *keys; // words
+} BuiltinInfo;
+
 // What a bare or bracketed name turned out to be.
 typedef enum {
     NAME_UNKNOWN,
@@ -287,6 +303,11 @@ bool expr_whole(const Expr *expr, int64_t *out);
 bool expr_is_count(const Expr *expr); // 1, 2, ..
 const char *oper_text(Oper oper);
 KeyArg *call_key(const Expr *call, const char *key); // NULL when not given
+
+// ---- builtins.c
+extern const BuiltinInfo builtins[N_BUILTIN];
+Builtin builtin_find(const char *name); // BUILTIN_NONE: there is none
+const char *builtin_name(Builtin builtin);
 
 // ---- words.c: of other languages
 bool word_is_module(const char *word);         // torch, np

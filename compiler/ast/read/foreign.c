@@ -40,6 +40,16 @@ const char *foreign_between(const Parser *parser, const Token *from, const Token
     return arena_strndup(parser->arena, text, end - begin);
 }
 
+const Token *foreign_closing(const Token *open) {
+    int depth = 0;
+    for (const Token *at = open; !foreign_ends_line(at->kind); at++) {
+        depth += (at->kind == TOK_LPAREN) - (at->kind == TOK_RPAREN);
+        if (!depth)
+            return at;
+    }
+    return NULL;
+}
+
 // ---- telling
 
 bool foreign_told(const Parser *parser) {
@@ -110,27 +120,9 @@ const char *foreign_steps_hint(const Parser *parser, const char *word, const cha
 
 // The key by which a function is told its dims; NULL: it has none, or is no function.
 static const char *key_of_dims(const char *function) {
-    static const char *const names[][2] = {
-#define BUILTIN(NAME, name, shape, min_args, max_args, keys) {#name, keys},
-#include "ast/builtins.def"
-#undef BUILTIN
-    };
-    for (size_t i = 0; i < sizeof names / sizeof names[0]; i++)
-        if (!strcmp(names[i][0], function))
-            return !strncmp(names[i][1], "dim", 3)       ? "dim"
-                   : !strcmp(names[i][1], "reduced_dim") ? "reduced_dim"
-                                                         : NULL;
-    return NULL;
-}
-
-static const Token *closing(const Token *open) {
-    int depth = 0;
-    for (const Token *at = open; !foreign_ends_line(at->kind); at++) {
-        depth += (at->kind == TOK_LPAREN) - (at->kind == TOK_RPAREN);
-        if (!depth)
-            return at;
-    }
-    return NULL;
+    Builtin builtin = builtin_find(function);
+    const char *keys = builtin != BUILTIN_NONE ? builtins[builtin].keys : "";
+    return words_have(keys, "dim") ? "dim" : words_have(keys, "reduced_dim") ? "reduced_dim" : NULL;
 }
 
 // `sum[m](A)`: what stands before its arguments.
@@ -142,7 +134,7 @@ const char *foreign_subscript_hint(const Parser *parser, const Token *arguments)
     if (open <= first || open->kind != TOK_LBRACKET || open[-1].kind != TOK_NAME)
         return NULL;
     const char *function = open[-1].text, *key = key_of_dims(function);
-    const Token *end = closing(arguments);
+    const Token *end = foreign_closing(arguments);
     const char *dims = foreign_between(parser, open + 1, close);
     const char *values = end ? foreign_between(parser, arguments + 1, end) : NULL;
     if (!key || !dims || !values)

@@ -320,26 +320,15 @@ static const Token *assign_of(const Token *first) {
 }
 
 static bool gives_one(const char *function) {
-    static const char *const names[] = {
-#define BUILTIN(NAME, name, shape, min_args, max_args, keys) #name,
-#include "ast/builtins.def"
-#undef BUILTIN
-    };
-    for (size_t i = 0; i < sizeof names / sizeof names[0]; i++)
-        if (!strcmp(names[i], function))
-            return i != BUILTIN_TOPK;
-    return false;
+    Builtin builtin = builtin_find(function);
+    return builtin != BUILTIN_NONE && builtin != BUILTIN_TOPK;
 }
 
 // Whether the tokens are a call of what may give several values, and nothing else.
 static bool is_call(const Token *from, const Token *to) {
     if (to - from < 3 || from->kind != TOK_NAME || from[1].kind != TOK_LPAREN)
         return false;
-    int depth = 1;
-    const Token *at = from + 2;
-    for (; at < to && depth; at++)
-        depth += (at->kind == TOK_LPAREN) - (at->kind == TOK_RPAREN);
-    return at == to && !depth && !gives_one(from->text);
+    return foreign_closing(from + 1) == to - 1 && !gives_one(from->text);
 }
 
 // `(A, B) = G(X)`

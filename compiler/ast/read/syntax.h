@@ -131,6 +131,7 @@ bool foreign_is_word(const Token *token, const char *word);
 // The text of the tokens from `from` up to, not including, `to`; NULL if it is none that fits into
 // a hint.
 const char *foreign_between(const Parser *parser, const Token *from, const Token *to);
+const Token *foreign_closing(const Token *open); // of a parenthesis, in its line; NULL: none
 // Of `sum[m](A)`, `arguments` being its parenthesis: the call with a key; NULL: it is no function
 // of dims.
 const char *foreign_subscript_hint(const Parser *parser, const Token *arguments);

@@ -5,32 +5,6 @@
 
 #include <string.h>
 
-typedef enum { SHAPE_MAP, SHAPE_EINSUM, SHAPE_REDUCE, SHAPE_KEEP, SHAPE_MOVE, SHAPE_ORDER } Shape;
-typedef struct {
-    const char *name;
-    Shape shape;
-    uint32_t min_args, max_args;
-    const char *keys;
-} BuiltinInfo;
-
-static const BuiltinInfo builtins[N_BUILTIN] = {
-#define BUILTIN(NAME, name, shape, min_args, max_args, keys)                                       \
-    [BUILTIN_##NAME] = {#name, SHAPE_##shape, min_args, max_args, keys},
-#include "ast/builtins.def"
-#undef BUILTIN
-};
-
-Builtin builtin_find(Name name) {
-    for (int i = 0; i < N_BUILTIN; i++)
-        if (!strcmp(builtins[i].name, name))
-            return (Builtin)i;
-    return BUILTIN_NONE;
-}
-
-const char *builtin_name(Builtin builtin) {
-    return builtins[builtin].name;
-}
-
 static bool is_reduction(const Expr *call, Builtin builtin) {
     bool extremum = builtin == BUILTIN_MIN || builtin == BUILTIN_MAX;
     return builtins[builtin].shape == SHAPE_REDUCE || (extremum && call_key(call, "reduced_dim"));
@@ -62,7 +36,7 @@ bool builtin_takes(Builtin builtin, uint32_t n_args, const KeyList *keys) {
 
 // Other languages say the dims of these by place, or in other words.
 static bool over_dims(const Expr *call) {
-    Shape shape = builtins[call->builtin].shape;
+    BuiltinShape shape = builtins[call->builtin].shape;
     return shape != SHAPE_MAP || call->builtin == BUILTIN_MIN || call->builtin == BUILTIN_MAX ||
            call->builtin == BUILTIN_DROPOUT;
 }

@@ -191,9 +191,7 @@ void resolve_number(Scope *scope, Expr *expr, const char *what);   // of numbers
 // Only these may stand in a number expression; the rest is not even looked at.
 bool expr_may_be_number(const Expr *expr);
 bool expr_is_tensor(const Expr *expr); // a name, perhaps with all of its dims
-Builtin builtin_find(Name name);
 bool call_passes_wanted(const Expr *call); // a built-in whose arguments have its result's dims
-const char *builtin_name(Builtin builtin);
 void expr_poison(Expr *expr);
 void expr_set(Expr *expr, NameList dims, Elem elem); // ok
 

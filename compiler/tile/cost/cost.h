@@ -112,8 +112,8 @@ void cost_find_usable_parts(const Walk *w, const Stage *stage, const Access *acc
                             const double *length, double parts[2]);
 // Of the innermost piece of an access: pages that it lies in.
 double cost_pages(const Walk *w, const Stage *stage, const Access *access);
-// How many times as long as its bytes an access takes from L3 or from memory.
-double cost_far_part(const Walk *w, const Stage *stage, const Access *access, TrafficLevel from);
+// How many times as long as its bytes an access takes from L3, and from memory.
+void cost_find_far_parts(const Walk *w, const Stage *stage, const Access *access, double parts[2]);
 // Bytes of lines that a stage which writes panels comes back to when L1 has lost them, each time
 // the stage runs; *from: where they are then.
 double cost_lines_again(const Walk *w, const Stage *stage, const Access *access,

@@ -157,6 +157,12 @@ void cost_find_usable_parts(const Walk *w, const Stage *stage, const Access *acc
     parts[1] = usable_part(run, stride, sets_of(machine->l2_bytes, L2_WAYS, L2_SETS));
 }
 
+// How many lines, so far apart, stay in a cache.
+static double lines_kept(double lines_apart, int64_t bytes, double ways, double most) {
+    double sets = sets_of(bytes, ways, most);
+    return (double)bytes / MACHINE_LINE / sets * sets_met(lines_apart, sets);
+}
+
 double cost_kept_along(const Walk *w, const Access *access, TileDimId dim) {
     const TileBuffer *buffer = &w->kernel->buffers.at[access->buffer];
     double lines = (double)elem_bytes(buffer->elem) / MACHINE_LINE;
@@ -165,14 +171,7 @@ double cost_kept_along(const Walk *w, const Access *access, TileDimId dim) {
         lines *= (double)w->extents[buffer->dims[slot]];
     if (slot < 0 || !cost_has_lines(buffer) || dim == TILE_DIM_NONE)
         return INFINITY;
-    double bytes = (double)w->machine->l1_bytes,
-           sets = sets_of(w->machine->l1_bytes, L1_WAYS, L1_SETS);
-    return bytes / MACHINE_LINE / sets * sets_met(lines, sets);
-}
-
-// How many lines, so far apart, stay in a cache.
-static double lines_kept(double apart, int64_t bytes, double ways, double most) {
-    return ways * sets_met(apart / MACHINE_LINE, sets_of(bytes, ways, most));
+    return lines_kept(lines, w->machine->l1_bytes, L1_WAYS, L1_SETS);
 }
 
 // Panels are written side by side, a row of all of them after the other. A line that a row fills in
@@ -191,7 +190,7 @@ double cost_lines_again(const Walk *w, const Stage *stage, const Access *access,
     double panels = ceil(w->box[stage->lanes] / buffer->panel_width), rows = 1;
     for (int i = 0; i < stage->n_dims; i++)
         rows *= stage->dims[i] == stage->lanes ? 1 : w->box[stage->dims[i]];
-    double apart = w->room[access->buffer] / larger(panels, 1);
+    double apart = w->room[access->buffer] / larger(panels, 1) / MACHINE_LINE;
     if (rows <= 1 || panels <= lines_kept(apart, machine->l1_bytes, L1_WAYS, L1_SETS))
         return 0;
     bool kept = panels <= lines_kept(apart, machine->l2_bytes, L2_WAYS, L2_SETS);
@@ -262,21 +261,22 @@ bool cost_result_scattered(const Walk *w, const Stage *stage) {
     return short_runs_apart(w, &stage->c, run, &box) >= SCATTERED_STRIDE;
 }
 
-double cost_far_part(const Walk *w, const Stage *stage, const Access *access, TrafficLevel from) {
+void cost_find_far_parts(const Walk *w, const Stage *stage, const Access *access, double parts[2]) {
     bool contract = stage->kind == STAGE_CONTRACT;
+    parts[0] = parts[1] = 1;
     if (contract && !stage_has_microkernel(stage))
-        return 1;
+        return;
     const double *length = !contract             ? w->box
                            : access == &stage->c ? lengths_run_on(w, stage)
                                                  : w->length;
     Box box = box_of(w, stage, access, length);
-    double run = run_bytes(w, access, &box);
-    double stride = short_runs_apart(w, access, run, &box), between = 0;
+    double run = run_bytes(w, access, &box), between = 0;
+    double stride = short_runs_apart(w, access, run, &box);
     if (stride >= SCATTERED_STRIDE)
         between = BETWEEN_SCATTERED * w->machine->scattered_exposed;
-    if (stride >= MACHINE_PAGE && contract && access == &stage->b)
-        between = larger(between, from == FROM_L3 ? BETWEEN_L3 : BETWEEN);
-    return 1 + between / whole_lines(run);
+    bool pages = stride >= MACHINE_PAGE && contract && access == &stage->b;
+    parts[0] += larger(between, pages ? BETWEEN_L3 : 0) / whole_lines(run);
+    parts[1] += larger(between, pages ? BETWEEN : 0) / whole_lines(run);
 }
 
 // Of lines from L2 as much is waited for in however many sets they meet, of those from further away
@@ -296,7 +296,8 @@ void cost_find_one_set_parts(const Walk *w, const Stage *stage, const Access *op
     if (pieces <= L1_WAYS * sets)
         return;
     // From far away either the bytes count more than once or they are waited for, not both.
-    bool counts_more = cost_far_part(w, stage, operand, FROM_L3) > 1;
+    double far[2];
+    cost_find_far_parts(w, stage, operand, far);
     least[0] = machine->one_set_exposed;
-    least[1] = counts_more ? 0 : machine->one_set_far_exposed / cbrt(sets);
+    least[1] = far[0] > 1 ? 0 : machine->one_set_far_exposed / cbrt(sets);
 }

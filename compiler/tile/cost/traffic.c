@@ -355,11 +355,10 @@ static void add_access(const Walk *w, const Stage *stage, const Access *access, 
     double ways = writes ? 2 : 1; // what is written goes back some time
     double left = w->times * ways * cost_touched_bytes(w, stage, access, w->length);
     Flow flow = {.machine = machine, .usable = {1, 1}, .to = bytes};
-    double here = 1; // of what is written, as far as it is not on its way all along
-    if (writes && stage->kind == STAGE_COMPUTE)
-        here -= HIDDEN * part_on_its_way(w, stage, access);
-    for (int i = 0; i < 2; i++)
-        flow.far[i] = here * cost_far_part(w, stage, access, FROM_L3 + i);
+    cost_find_far_parts(w, stage, access, flow.far);
+    bool under_way = writes && stage->kind == STAGE_COMPUTE;
+    for (int i = 0; under_way && i < 2; i++)
+        flow.far[i] *= 1 - HIDDEN * part_on_its_way(w, stage, access);
     memcpy(w->around, w->length, sizeof *w->length * w->kernel->dims.count);
     for (uint32_t at = w->depth; at-- > 0 && left > 0;) {
         const Frame *frame = w->frames.at[at];
