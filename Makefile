@@ -6,7 +6,7 @@
 #   make test     all tests; ends with "N passed, N failed"
 #   make lint     house rules (STYLE): includes, sizes, formatting
 #   make bench    attc against PyTorch, JAX, NumPy; CASES=th-*,.. THREADS=1 PEERS=sdpa QUICK=1 GRAD=1
-#   make tuning   what attc tune finds, and how good defaults are; CASES=, THREADS=, EFFORT=
+#   make tuning   what attc tune finds, and how good defaults are; CASES=, THREADS=, EFFORT=, SEARCHES=
 #   make lengths   how even one library is over 50 lengths; CASES=, THREADS=
 #   make training  steps of training a language model against PyTorch; THREADS=, PEERS=
 #   make parity    the first losses of training programs against PyTorch's
@@ -292,11 +292,11 @@ bench: all $(BENCH_VENV)/ready $(BUILD)/bench/libpeak.so
 	$(BENCH_VENV)/bin/python tests/bench $(BUILD)/attc --peak $(BUILD)/bench/libpeak.so \
 		--out $(BUILD)/bench $(BENCH_OPTIONS)
 
-# What attc tune finds, and how good the default schedules are; CASES, THREADS, EFFORT.
+# What attc tune finds, and how good the default schedules are; CASES, THREADS, EFFORT, SEARCHES.
 tuning: all $(VENV)/ready
 	$(VENV)/bin/python tests/bench/tuning.py $(BUILD)/attc --out $(BUILD)/tuning.csv \
 		$(if $(CASES),--cases '$(CASES)') $(if $(THREADS),--threads $(THREADS)) \
-		$(if $(EFFORT),--effort $(EFFORT))
+		$(if $(EFFORT),--effort $(EFFORT)) $(if $(SEARCHES),--searches $(SEARCHES))
 
 # How even one library is over 50 lengths that it was not compiled for; CASES, THREADS.
 lengths: all $(VENV)/ready

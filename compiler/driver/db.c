@@ -89,7 +89,7 @@ static void add_row(Table *table, const TuneEntry *entry) {
     table_seconds(table, entry->seconds);
     table_seconds(table, entry->default_seconds);
     table_cell(table, "%+.1f%%", 100 * tune_gain(entry));
-    table_cell(table, "%.3g", entry->confidence);
+    table_cell(table, "%.1f%%", 100 * entry->confidence);
     table_cell(table, "%.*s", DATE_SHOWN, entry->date);
     table_cell(table, "%s", entry->key.machine);
 }
@@ -120,8 +120,8 @@ static void print_entry(const TuneEntry *entry) {
            "gain        %+.1f%%\n"
            "confidence  %.3g\n"
            "date        %s\n",
-           entry->name, key->group, key->extents, key->target, key->machine, key->threads,
-           entry->schedule, 1e3 * entry->seconds, 1e3 * entry->default_seconds,
+           entry->name, key->group, *key->extents ? key->extents : "-", key->target, key->machine,
+           key->threads, entry->schedule, 1e3 * entry->seconds, 1e3 * entry->default_seconds,
            100 * tune_gain(entry), entry->confidence, entry->date);
 }
 
@@ -255,10 +255,12 @@ static int prune_entries(Options *options, const char *path) {
     bool ok = db && tune_db_prune(db, oldest, &pruned, &why);
     if (ok)
         printf("removed: %u of other versions of attc, %u damaged, %u that gain less than %g%% or "
-               "%g ns, %u too old\nleft: %u\nmeasurements removed: %u, left: %u\n",
+               "%g ns, %u too old\nleft: %u\nmeasurements removed: %u, left: %u\n"
+               "rates removed: %u, left: %u\n",
                pruned.unusable.other_versions, pruned.unusable.damaged, pruned.slow,
                100 * (1 - ATT_WORTH), 1e9 * ATT_WORTH_SECONDS, pruned.old, pruned.left,
-               pruned.measurements, pruned.measurements_left);
+               pruned.measurements.removed, pruned.measurements.left, pruned.rates.removed,
+               pruned.rates.left);
     else if (db)
         database_problem(options, path, why);
     tune_db_close(db);
@@ -270,6 +272,8 @@ static int check_entries(Options *options, const char *path) {
     TuneEntries entries;
     TuneLeftOut left_out;
     TuneMeasurements measurements;
+    TuneRatesList rates;
+    uint32_t damaged;
     Arena *arena = options->session->arena;
     TuneDb *db = database_open(options, path, TUNE_DB_READ);
     char *lines = db ? tune_db_check(db, arena) : NULL;
@@ -277,12 +281,15 @@ static int check_entries(Options *options, const char *path) {
         database_problem(options, path, strsep(&lines, "\n"));
     bool ok = db && !diags_errors(options->session->diags);
     if (ok && (!tune_db_list(db, arena, &entries, &left_out, &why) ||
-               !tune_db_list_measurements(db, arena, &measurements, &why)))
-        ok = database_problem(options, path, why) == EXIT_FINE;
+               !tune_db_list_measurements(db, arena, &measurements, &why) ||
+               !tune_db_list_rates(db, arena, &rates, &damaged, &why))) {
+        database_problem(options, path, why);
+        ok = false;
+    }
     tune_db_close(db);
     if (ok)
-        printf("entries: %u, and %u of other versions of attc\nmeasurements: %u\n", entries.count,
-               left_out.other_versions, measurements.count);
+        printf("entries: %u, and %u of other versions of attc\nmeasurements: %u\nrates: %u\n",
+               entries.count, left_out.other_versions, measurements.count, rates.count);
     return ok ? EXIT_FINE : EXIT_PROBLEM;
 }
 

@@ -135,11 +135,6 @@ bool tune_db_put_all(TuneDb *db, const TuneEntries *entries, const char **why) {
     return db_begin(db, why) && db_end(db, put_entries(db, entries, false, &kept, why), why);
 }
 
-bool tune_db_put(TuneDb *db, const TuneEntry *entry, const char **why) {
-    TuneEntry copy = *entry;
-    return tune_db_put_all(db, &(TuneEntries){.at = &copy, .count = 1}, why);
-}
-
 bool tune_db_merge(TuneDb *db, const TuneEntries *entries, uint32_t *kept, const char **why) {
     *kept = 0;
     return db_begin(db, why) && db_end(db, put_entries(db, entries, true, kept, why), why);

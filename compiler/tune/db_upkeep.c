@@ -34,15 +34,15 @@ typedef struct {
     const char *all, *removal;
     int version; // of rows that are found
 } DbTable;
-enum { SCHEDULES, N_TABLES = 3 };
+enum { SCHEDULES, MEASUREMENTS, RATES, N_TABLES };
 static const DbTable tables[N_TABLES] = {
     [SCHEDULES] = {"entry", facts_of_schedule, "SELECT " DB_COLUMNS " FROM schedules ORDER BY id",
                    "DELETE FROM schedules WHERE id = ?", SCHEDULE_VERSION},
-    {"measurement", facts_of_measurement,
-     "SELECT " DB_MEASURED_COLUMNS " FROM measurements ORDER BY id",
-     "DELETE FROM measurements WHERE id = ?", COUNTS_VERSION},
-    {"row of rates", facts_of_rates, "SELECT " DB_RATES_COLUMNS " FROM rates ORDER BY id",
-     "DELETE FROM rates WHERE id = ?", COUNTS_VERSION},
+    [MEASUREMENTS] = {"measurement", facts_of_measurement,
+                      "SELECT " DB_MEASURED_COLUMNS " FROM measurements ORDER BY id",
+                      "DELETE FROM measurements WHERE id = ?", COUNTS_VERSION},
+    [RATES] = {"row of rates", facts_of_rates, "SELECT " DB_RATES_COLUMNS " FROM rates ORDER BY id",
+               "DELETE FROM rates WHERE id = ?", COUNTS_VERSION},
 };
 
 // ---- check --------------------------------------------------------------------------------------
@@ -142,21 +142,27 @@ static bool remove_rows(TuneDb *db, const DbTable *table, const Ids *ids, const 
     return ok;
 }
 
-// Of the other tables than that of schedules it is only told how many rows went.
-static bool prune_tables(TuneDb *db, const char *oldest, TunePruned *out, const char **why) {
+// *rows: how many went, and stay; *counts: for what reasons.
+static bool prune_table(TuneDb *db, const DbTable *table, const char *oldest, TunePruned *counts,
+                        TuneRows *rows, const char **why) {
     Arena *scratch = arena_new();
-    bool ok = true;
-    for (int i = 0; i < N_TABLES && ok; i++) {
-        Ids ids = {0};
-        TunePruned counts = {0};
-        ok = choose(db, &tables[i], scratch, oldest, &counts, &ids, why) &&
-             remove_rows(db, &tables[i], &ids, why);
-        if (i == SCHEDULES)
-            *out = counts;
-        out->measurements += i == SCHEDULES ? 0 : ids.count;
-        out->measurements_left += i == SCHEDULES ? 0 : counts.left;
-    }
+    Ids ids = {0};
+    *counts = (TunePruned){0};
+    bool ok =
+        choose(db, table, scratch, oldest, counts, &ids, why) && remove_rows(db, table, &ids, why);
+    *rows = (TuneRows){ids.count, counts->left};
     arena_free(scratch);
+    return ok;
+}
+
+static bool prune_tables(TuneDb *db, const char *oldest, TunePruned *out, const char **why) {
+    TunePruned counts;
+    TuneRows schedules, measurements, rates;
+    bool ok = prune_table(db, &tables[MEASUREMENTS], oldest, &counts, &measurements, why) &&
+              prune_table(db, &tables[RATES], NULL, &counts, &rates, why) &&
+              prune_table(db, &tables[SCHEDULES], oldest, out, &schedules, why);
+    out->measurements = ok ? measurements : (TuneRows){0};
+    out->rates = ok ? rates : (TuneRows){0};
     return ok;
 }
 

@@ -24,10 +24,12 @@
 
 #include <math.h>
 
-static const double USUAL = 0.5, FACTOR = 3; // USUAL: of x
-static const double FAR = 0.2;               // of residuals
-static const double LEAST_SCATTER = 0.03;    // of measurements without any other error
-static const double SETTLED = 1e-4;          // of x
+// All of these are chosen. USUAL, SETTLED: of x, logarithms of rates.
+static const double USUAL = 0.5, FACTOR = 3;
+static const double FAR = 0.2;            // of residuals
+static const double LEAST_SCATTER = 0.03; // of measurements without any other error
+static const double SETTLED = 1e-4;
+static const double LEAST_PART = 0.25; // of the way to the fitted rates: all, half, a quarter
 // Less is no difference: measurements that are repeated make more.
 static const double SAME_ERROR = 1e-3, SAME_RANKS = 1e-2;
 enum { STEPS_MOST = 30, HALVINGS = 6, SWEEPS = 60, DIGITS = 3 };
@@ -265,7 +267,7 @@ bool tune_fit(const TuneMeasurements *measurements, const Machine *measured, con
         if (!take_step(&fit))
             break;
     Machine fitted = machine_at(measured, fit.x);
-    for (double part = 1; part > 0.2 && enough && !out->better; part /= 2) {
+    for (double part = 1; part >= LEAST_PART && enough && !out->better; part /= 2) {
         Machine machine = on_the_way(used, &fitted, part);
         TuneFitness after = judge(&samples, &machine, &out->ranked);
         out->better = is_better(&after, &out->before);

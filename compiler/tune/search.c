@@ -249,7 +249,7 @@ static void begin_moves(TuneSearch *s, Site *site) {
     site->before = best_trial(site)->ratio;
 }
 
-// In a hurry nothing else is worth a last comparison.
+// What is no faster is worth no last comparison, but for what was suggested, unless in a hurry.
 static void drop_hopeless(const TuneSearch *s, Site *site) {
     uint32_t kept = 0;
     for (uint32_t i = 0; i < site->queue.count; i++) {

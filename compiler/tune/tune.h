@@ -227,7 +227,6 @@ void tune_db_close(TuneDb *db); // may be NULL
 bool tune_db_find(TuneDb *db, Arena *arena, const TuneKey *key, TuneEntry *out, bool *found,
                   const char **why);
 // The entries take the places of others of their keys. One with a problem is not put.
-bool tune_db_put(TuneDb *db, const TuneEntry *entry, const char **why);
 bool tune_db_put_all(TuneDb *db, const TuneEntries *entries, const char **why);
 // The same but for those whose place has one that is at least as fast. *kept: how many were put.
 bool tune_db_merge(TuneDb *db, const TuneEntries *entries, uint32_t *kept, const char **why);
@@ -250,14 +249,17 @@ bool tune_db_put_rates(TuneDb *db, const TuneRates *rates, const char **why); //
 bool tune_db_list_rates(TuneDb *db, Arena *arena, TuneRatesList *out, uint32_t *damaged,
                         const char **why); // damaged: how many are left out for that
 typedef struct {
-    TuneLeftOut unusable; // removed, each for the first reason that there is
+    uint32_t removed, left;
+} TuneRows;
+typedef struct {
+    TuneLeftOut unusable; // schedules that are removed, each for the first reason that there is
     uint32_t slow, old;
-    uint32_t left;         // that stay
-    uint32_t measurements; // and fitted rates, that are removed: unusable ones, and old ones
-    uint32_t measurements_left;
+    uint32_t left; // that stay
+    TuneRows measurements, rates;
 } TunePruned;
-// Removes schedules that are worth none, what was measured before `oldest` (NULL: no date is too
-// early), and what is never found; indexes are made anew.
+// Removes schedules that are worth none, schedules and measurements from before `oldest` (NULL: no
+// date is too early), and what is never found; indexes are made anew. Fitted rates stay however old
+// they are: new ones take their place.
 bool tune_db_prune(TuneDb *db, const char *oldest, TunePruned *out, const char **why);
 bool tune_db_is_whole(TuneDb *db, const char **why); // pages and indexes, whatever rows hold
 // Everything that is wrong with the file and its entries, a line each; NULL: nothing.

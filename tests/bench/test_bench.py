@@ -4,6 +4,7 @@ and its reports say what was measured. Nothing here needs a peer or takes time."
 
 import csv
 import json
+import math
 import os
 import re
 import subprocess
@@ -289,19 +290,43 @@ def test_sources_of_tuning_compile(entry):
     assert sum(len(space["schedules"]) for space in spaces) > 1
 
 
-def test_searches_are_summed_up():
-    def kernel(seconds, ratios, ranks):
-        return dict(default_seconds=seconds, rank_correlation=ranks,
-                    trials=[dict(ratio=ratio, last=True) for ratio in ratios])
+def found_of(name, seconds, medians, predicted=None, finals=()):
+    """As attc tune tells of a kernel: the trial of each number has that median."""
+    trials = [dict(schedule=dict(rows=i), median=median, ratio=median, last=i in finals,
+                   predicted_seconds=predicted[i] if predicted else None)
+              for i, median in enumerate(medians)]
+    return dict(group=name, extents="1", default_seconds=seconds, trials=trials)
 
-    found = dict(kernels=[kernel(3.0, [0.5, 2.0], 0.9), kernel(1.0, [1.5], 0.5),
-                          kernel(0.1, [], None)], programs=[])
-    found["kernels"][0]["trials"].append(dict(ratio=0.4, last=False))
-    against_best, mean, least = summary(found)
-    assert against_best == 4.1 / 2.6
-    assert mean == pytest.approx((3 * 0.9 + 0.5) / 4) and least == 0.5
-    found["programs"] = [kernel(4.1, [1.2, 0.8], None)]
-    assert summary(found)[0] == pytest.approx(4.1 / 2.6 / 0.8)
+
+def test_a_search_is_summed_up():
+    found = dict(kernels=[found_of("a", 3.0, [0.5, 2.0, 0.4], finals=(0, 1)),
+                          found_of("b", 1.0, [1.5], finals=(0,)), found_of("c", 0.1, [])],
+                 programs=[])
+    against_best, *ranks = summary([found])
+    assert against_best == pytest.approx(4.1 / 2.6) and all(map(math.isnan, ranks))
+    found["programs"] = [found_of("p", 4.1, [1.2, 0.8], finals=(0, 1))]
+    assert summary([found])[0] == pytest.approx(4.1 / 2.6 / 0.8)
+    up, half = [1, 2, 3, 4, 5, 6], [2, 1, 4, 3, 6, 5]
+    found["kernels"] = [found_of("a", 3.0, up, up), found_of("b", 1.0, half, up),
+                        found_of("c", 0.1, up[::-1], up)]
+    _, mean, least, again = summary([found])
+    swapped = 1 - 6 * 6 / (6 * 35)
+    assert mean == pytest.approx((3 + swapped - 0.1) / 4.1) and least == pytest.approx(swapped)
+    assert math.isnan(again)
+
+
+def test_searches_judge_each_other():
+    """What was the fastest of one by luck is as fast as the others say."""
+    predicted = [1, 2, 3, 4, 5]
+    lucky = found_of("a", 1.0, [0.5, 0.9, 1, 1.1, 1.2], predicted, finals=(0,))
+    others = [found_of("a", 1.0, [0.9, 0.8, 1, 1.1, 1.2], predicted, finals=(1,)) for _ in "12"]
+    searches = [dict(kernels=[kernel], programs=[]) for kernel in (lucky, *others)]
+    against_best, mean, least, again = summary(searches)
+    assert against_best == pytest.approx(1 / 0.85)  # of 0.9 by luck, and twice of 0.9 and 0.8
+    assert mean == least == pytest.approx(0.9) and again == pytest.approx((0.9 + 0.9 + 1) / 3)
+
+
+def test_means_of_speeds():
     assert geometric_mean([2.0, 0.5]) == pytest.approx(1)
 
 

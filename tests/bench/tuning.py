@@ -2,33 +2,41 @@
 """What attc tune finds, and how good the default schedules are (`make tuning`).
 
 usage: python tests/bench/tuning.py ATTC [--cases NAME,layer-*,...] [--threads T] [--effort E]
-           [--rounds N] [--out FILE.csv]
+           [--rounds N] [--searches N] [--out FILE.csv]
 
 A line per case. Each is searched with the effort; then the default and what was found run in turns,
 in processes of their own, and the ratio of their medians is told beside what the search says.
 `against the best` is how much slower the default is than the best of the last comparisons, program
 and kernel by kernel: they judge those that were the fastest of the search, with --effort exhaustive
 of the whole space, by new runs. What ran a few times only and was the fastest of hundreds was
-lucky, too.
-`ranks` is the rank correlation of predicted and measured times, the mean over kernels by their
-time; the least of the kernels that take a tenth of the time and more stands behind it.
+lucky, too: with more than one search the others judge it.
+`ranks` is the rank correlation of predicted and measured times (medians of the searches), the mean
+over kernels by their time; the least of the kernels that take a tenth of the time and more stands
+behind it, and behind that the rank correlation of the times of any two searches: where schedules
+are equally fast to what two runs differ in, no prediction ranks them better than they do.
 """
 
 import argparse
 import csv
 import fnmatch
+import itertools
 import json
 import math
+import os
 import statistics
 import subprocess
 import tempfile
 from dataclasses import dataclass
 from pathlib import Path
 
+import numpy as np
+
 from cases import (HERE, dynamic_projections, equal, layer, multi_head, projection, talking_heads)
 
 FIELDS = ("case", "threads", "kernels", "candidates", "search_seconds", "default_seconds",
-          "speed_by_search", "speed", "default_against_best", "ranks", "least_ranks")
+          "speed_by_search", "speed", "default_against_best", "ranks", "least_ranks",
+          "ranks_of_searches")
+LEAST_RANKED = 5  # of fewer schedules the order says nothing; as in attc tune
 
 
 @dataclass(frozen=True)
@@ -65,44 +73,100 @@ def attc_json(attc, *words):
     return json.loads(run.stdout)
 
 
-def best_ratio(kernel):
-    """Of its time to the default's, of the best of the last comparisons."""
-    return min([1.0] + [trial["ratio"] for trial in kernel["trials"] if trial["last"]])
+def by_group(searches, kind):
+    """What each search found of a kernel (or program): {(group, extents): [found, ...]}."""
+    groups = {}
+    for search in searches:
+        for found in search[kind]:
+            groups.setdefault((found["group"], found["extents"]), []).append(found)
+    return groups.values()
 
 
-def summary(found):
-    """(how much slower the default is than the best, mean and least rank correlation)."""
-    whole = sum(kernel["default_seconds"] for kernel in found["kernels"])
-    best = sum(kernel["default_seconds"] * best_ratio(kernel) for kernel in found["kernels"])
-    best *= min((best_ratio(program) for program in found["programs"]), default=1)
-    ranked = [kernel for kernel in found["kernels"] if kernel["rank_correlation"] is not None]
-    weight = sum(kernel["default_seconds"] for kernel in ranked)
-    mean = math.nan
-    if ranked:
-        mean = sum(k["default_seconds"] * k["rank_correlation"] for k in ranked) / weight
-    large = [k["rank_correlation"] for k in ranked if k["default_seconds"] >= 0.1 * whole]
-    return whole / best, mean, min(large, default=math.nan)
+def medians(found):
+    """{schedule: its time to the default's}."""
+    return {json.dumps(trial["schedule"]): trial["median"] for trial in found["trials"]}
 
 
-def compare(attc, entry, threads, database, rounds):
-    """The default's median time and how many times as fast what is in the database is."""
-    times = {"--no-db": [], f"--db={database}": []}
+def best_ratio(group):
+    """Of its time to the default's, of the fastest of a search's last comparisons as the other
+    searches measured it, where they tried it: the fastest of many was lucky, too."""
+    found = []
+    for i, search in enumerate(group):
+        last = [trial for trial in search["trials"] if trial["last"]]
+        best = min(last, key=lambda trial: trial["ratio"], default=None)
+        if best is None:
+            found.append(1.0)
+            continue
+        schedule = json.dumps(best["schedule"])
+        others = [medians(other) for k, other in enumerate(group) if k != i]
+        again = [other[schedule] for other in others if schedule in other]
+        found.append(min(1.0, statistics.median(again or [best["ratio"]])))
+    return statistics.median(found)
+
+
+def places(values):
+    """Of each in the order by size; equal ones share the mean of theirs."""
+    values = np.array(values)
+    return [((values < v).sum() + (values <= v).sum()) / 2 for v in values]
+
+
+def rank_correlation(a, b):
+    return float(np.corrcoef(places(a), places(b))[0, 1])
+
+
+def ranks_of(group):
+    """(of predicted and median measured times, of the times of any two searches) over what all
+    searches tried."""
+    tried = [medians(search) for search in group]
+    predicted = {json.dumps(trial["schedule"]): trial["predicted_seconds"]
+                 for trial in group[0]["trials"]}
+    schedules = [s for s in predicted if predicted[s] and all(s in search for search in tried)]
+    if len(schedules) < LEAST_RANKED:
+        return math.nan, math.nan
+    times = [[search[s] for s in schedules] for search in tried]
+    pairs = [rank_correlation(a, b) for a, b in itertools.combinations(times, 2)]
+    ranks = rank_correlation([predicted[s] for s in schedules], np.median(times, axis=0))
+    return ranks, statistics.mean(pairs) if pairs else math.nan
+
+
+def mean(values, weights):
+    """Of those that are numbers."""
+    known = ~np.isnan(values)
+    return np.average(values[known], weights=np.array(weights)[known]) if known.any() else math.nan
+
+
+def summary(searches):
+    """(how much slower the default is than the best, mean and least rank correlation, that of
+    searches with each other)."""
+    kernels = by_group(searches, "kernels")
+    times = [sum(found["default_seconds"] for found in group) for group in kernels]
+    best = np.dot(times, [best_ratio(group) for group in kernels])
+    best *= min(map(best_ratio, by_group(searches, "programs")), default=1)
+    ranks = np.array([ranks_of(group) for group in kernels])
+    least = min((r for r, t in zip(ranks[:, 0], times) if t >= 0.1 * sum(times) and r == r),
+                default=math.nan)
+    return sum(times) / best, mean(ranks[:, 0], times), least, mean(ranks[:, 1], times)
+
+
+def compare(attc, entry, threads, databases, rounds):
+    """The default's median time and how many times as fast what is in a database is."""
+    times = {"--no-db": []} | {f"--db={database}": [] for database in databases}
     for _ in range(rounds):
         for option, seconds in times.items():
             seconds.append(attc_json(attc, "bench", *options_of(entry, threads), option)["seconds"])
-    default, tuned = (statistics.median(seconds) for seconds in times.values())
-    return default, default / tuned
+    default, *tuned = map(statistics.median, times.values())
+    return default, default / statistics.median(tuned)
 
 
 def measure(options, entry, folder):
-    database = Path(folder) / f"{entry.name}.db"
-    found = attc_json(options.attc, "tune", *options_of(entry, options.threads), "--db", database,
-                      "--effort", options.effort)
-    against_best, ranks, least = summary(found)
-    default, speed = compare(options.attc, entry, options.threads, database, options.rounds)
+    databases = [Path(folder) / f"{entry.name}-{i}.db" for i in range(options.searches)]
+    searches = [attc_json(options.attc, "tune", *options_of(entry, options.threads), "--db",
+                          database, "--effort", options.effort) for database in databases]
+    default, speed = compare(options.attc, entry, options.threads, databases, options.rounds)
+    median = lambda field: statistics.median(found[field] for found in searches)
     return dict(zip(FIELDS, (
-        entry.name, options.threads, len(found["kernels"]), found["candidates"], found["seconds"],
-        default, found["speed"], speed, against_best, ranks, least)))
+        entry.name, options.threads, len(searches[-1]["kernels"]), median("candidates"),
+        median("seconds"), default, median("speed"), speed, *summary(searches))))
 
 
 def choose(patterns):
@@ -112,10 +176,10 @@ def choose(patterns):
 
 
 def line(row):
-    return (f"{row['case']:22} {1e3 * row['default_seconds']:10.3f} ms {row['candidates']:6} "
+    return (f"{row['case']:22} {1e3 * row['default_seconds']:10.3f} ms {row['candidates']:6.0f} "
             f"{row['search_seconds']:7.0f} s {row['speed_by_search']:9.3f}x {row['speed']:8.3f}x "
             f"{100 * row['default_against_best'] - 100:8.1f}% {row['ranks']:7.2f} "
-            f"{row['least_ranks']:6.2f}")
+            f"{row['least_ranks']:6.2f} {row['ranks_of_searches']:6.2f}")
 
 
 def geometric_mean(values):
@@ -129,6 +193,7 @@ def main():
     parser.add_argument("--threads", type=int, default=1)
     parser.add_argument("--effort", default="normal")
     parser.add_argument("--rounds", type=int, default=5)
+    parser.add_argument("--searches", type=int, default=1, help="of each case, with new databases")
     parser.add_argument("--out", help="a CSV file")
     options = parser.parse_args()
     entries = choose(options.cases)
@@ -136,19 +201,19 @@ def main():
         names = ", ".join(entry.name for entry in every_entry())
         parser.error(f"no case is called {','.join(options.cases)}: there are {names}")
     print(f"{'case':22} {'default':>13} {'tried':>6} {'search':>9} {'by search':>10} {'speed':>9} "
-          f"{'against best':>9} {'ranks':>4} {'least':>6}")
+          f"{'against best':>9} {'ranks':>4} {'least':>6} {'again':>6}")
     rows = []
-    with tempfile.TemporaryDirectory() as folder:
+    with (tempfile.TemporaryDirectory() as folder,
+          open(options.out or os.devnull, "w", newline="") as out):
+        writer = csv.DictWriter(out, FIELDS)
+        writer.writeheader()
         for entry in entries:
             rows.append(measure(options, entry, folder))
             print(line(rows[-1]), flush=True)
+            writer.writerow(rows[-1])
+            out.flush()
     print(f"geometric mean of the speed {geometric_mean([row['speed'] for row in rows]):.3f}x, the "
           f"least {min(row['speed'] for row in rows):.3f}x")
-    if options.out:
-        with open(options.out, "w", newline="") as out:
-            writer = csv.DictWriter(out, FIELDS)
-            writer.writeheader()
-            writer.writerows(rows)
 
 
 if __name__ == "__main__":

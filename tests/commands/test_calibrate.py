@@ -129,7 +129,8 @@ def test_tune_keeps_measurements(tmp_path):
         cycles = counts["cycles"] + sum(stage[0] for stage in counts["stages"])
         copies = json.loads(schedule)["kind"] == "tasks"  # of programs that keep P in another order
         assert cycles > (32 * 256 / 8 if copies else 96 * 256 * 32 / 16)
-    assert world.attc("db", "check", "--db", world.db).endswith(f"measurements: {len(rows)}\n")
+    assert world.attc("db", "check", "--db", world.db).endswith(
+        f"measurements: {len(rows)}\nrates: 0\n")
 
 
 def test_rates_are_fitted_and_used(measured):
@@ -196,8 +197,8 @@ def test_damaged_rates_are_not_used(measured):
                                                         status=1)
     measured.rows("UPDATE measurements SET seconds = seconds / 2 WHERE id > 12")
     assert "has 12 measurements of" in measured.calibrate(status=1)
-    assert "measurements removed: 21, left: 12\n" in measured.attc("db", "prune", "--db",
-                                                                   measured.db)
+    assert ("measurements removed: 20, left: 12\nrates removed: 1, left: 0\n"
+            in measured.attc("db", "prune", "--db", measured.db))
 
 
 def test_too_few_measurements(measured, tmp_path):

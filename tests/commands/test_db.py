@@ -56,7 +56,7 @@ def test_list(path):
         "group", "kernel", "kind", "schedule", "extents", "target", "threads", "time", "default",
         "gain", "sure", "date", "machine"]
     assert rows["S"] == ["00000000", "S", "stream", "resident:24:512", "512 64 ~12", "x86-64-v4",
-                         "2", "0.123 ms", "0.150 ms", "+22.0%", "0.99",
+                         "2", "0.123 ms", "0.150 ms", "+22.0%", "99.0%",
                          "2026-11-24", 'Some "CPU" é @ 3 GHz']
     assert rows["C"][2:5] == [
         "contract", "task 1x64x384, block 48x256, kernel 8x48, contiguous rows, packs the second",
@@ -95,7 +95,7 @@ def test_show(path):
 def test_check(path):
     fill(path, entry(0), entry(1))
     assert attc("db", "check", "--db", path) == (
-        "entries: 2, and 0 of other versions of attc\nmeasurements: 0\n", "")
+        "entries: 2, and 0 of other versions of attc\nmeasurements: 0\nrates: 0\n", "")
 
 
 BAD = [
@@ -225,7 +225,8 @@ def test_prune(path):
     assert attc("db", "prune", "--older-than=10", "--db", path)[0] == (
         "removed: 1 of other versions of attc, 1 damaged, 1 that gain less than 1% or 50 ns, "
         "1 too old\n"
-        "left: 2\nmeasurements removed: 0, left: 0\n")
+        "left: 2\nmeasurements removed: 0, left: 0\n"
+        "rates removed: 0, left: 0\n")
     assert sorted(e["name"] for e in export(path)) == ["Y0", "Y2"]
     assert "\nleft: 2\n" in attc("db", "prune", "--db", path)[0]
 

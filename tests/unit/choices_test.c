@@ -72,10 +72,13 @@ static void test_what_is_no_choice_is_refused(void **state) {
         {"{\"kind\": \"program\"}", "\"plan\" is missing"},
         {"{\"kind\": \"program\", \"plan\": \"any\", \"wide\": \"cost\", \"kept\": \"cost\", "
          "\"layout\": \"cost\", \"blocks\": []}",
+         "there is no key \"blocks\" in it"},
+        {"{\"kind\": \"program\", \"plan\": \"any\", \"wide\": \"cost\", \"kept\": \"cost\", "
+         "\"layout\": \"cost\", \"prefetch\": \"none\"}",
          "\"copies\" is missing"},
         {"{\"kind\": \"program\", \"plan\": \"any\", \"wide\": \"cost\", \"kept\": \"cost\", "
          "\"layout\": \"cost\", \"copies\": \"size\", \"blocks\": []}",
-         "\"prefetch\" is missing"},
+         "there is no key \"blocks\" in it"},
         {"{\"kind\": \"program\", \"plan\": \"any\", \"wide\": \"cost\", \"kept\": \"cost\", "
          "\"layout\": \"cost\", \"copies\": \"size\", \"prefetch\": \"none\", \"blocks\": []}",
          "there is no key \"blocks\" in it"},

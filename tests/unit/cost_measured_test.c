@@ -65,11 +65,10 @@ static Machine waiting_core(void) {
     return machine;
 }
 
-// A core with caches of few ways, that waits for lines which meet in few of their sets
-// (AMD 25.1.1).
-static Machine few_ways_core(void) {
+// A core without masks that waits for lines which meet in few sets of its caches (AMD 25.1.1).
+static Machine meeting_core(void) {
     return (Machine){
-        .name = "few ways",
+        .name = "meeting lines",
         .vector_bytes = 32,
         .vector_registers = 16,
         .rows_unpacked = 6,
@@ -174,7 +173,7 @@ static void test_order_where_lines_meet_in_few_sets(void **state) {
         {74.9, {1024, 256, 1024, 66, 128, 256, 66, 6, 16, false, false}},
         {74.0, {1024, 256, 1024, 36, 128, 256, 36, 6, 16, true, false}},
     };
-    Machine machine = few_ways_core();
+    Machine machine = meeting_core();
     check_order(&machine, cpu_gemm, near, sizeof near / sizeof near[0]);
     static const MeasuredPlan far[] = {
         {87.2, {512, 1024, 1024, 512, 128, 256, 6, 6, 16, false, true}},
@@ -198,7 +197,7 @@ static void test_order_where_vectors_meet_in_few_sets(void **state) {
         {68.3, {512, 768, 768, 512, 192, 256, 258, 6, 16, false, false}},
         {57.8, {512, 768, 768, 512, 96, 192, 256, 4, 24, false, false}},
     };
-    Machine machine = few_ways_core();
+    Machine machine = meeting_core();
     check_order(&machine, cpu_gemm, near, sizeof near / sizeof near[0]);
     static const MeasuredPlan far[] = {
         {73.0, {64, 3072, 768, 64, 96, 192, 4, 4, 24, true, true}},
@@ -237,7 +236,7 @@ static Copying copying(Arena *arena, const Machine *machine, int64_t rows, int r
 static void test_lines_of_many_panels_are_come_back_to(void **state) {
     (void)state;
     Arena *arena = arena_new();
-    Machine machine = few_ways_core();
+    Machine machine = meeting_core();
     double few = copying(arena, &machine, 96, 6).bytes,
            many = copying(arena, &machine, 1536, 6).bytes;
     assert_true(many >= few + 2 * 40.0 / 6);
@@ -250,7 +249,7 @@ static void test_lines_of_many_panels_are_come_back_to(void **state) {
 static void test_parts_of_vectors_are_several_stores(void **state) {
     (void)state;
     Arena *arena = arena_new();
-    Machine parts = few_ways_core(), masks = parts;
+    Machine parts = meeting_core(), masks = parts;
     masks.has_masks = true;
     double more = copying(arena, &parts, 96, 6).cycles - copying(arena, &masks, 96, 6).cycles;
     assert_near(more, 1 / 6.0, 0.01);
@@ -264,7 +263,7 @@ static void test_parts_of_vectors_are_several_stores(void **state) {
 static void test_few_sets_are_waited_for_by_level(void **state) {
     (void)state;
     Arena *arena = arena_new();
-    Machine waits = few_ways_core(), follows = waits, near = waits;
+    Machine waits = meeting_core(), follows = waits, near = waits;
     follows.one_set_exposed = follows.one_set_far_exposed = near.one_set_far_exposed = 0;
     for (int apart = 0; apart < 2; apart++) {
         int64_t lanes = apart ? 272 : 256;

@@ -60,8 +60,12 @@ static TuneEntry an_entry(void) {
                        .date = "2026-11-24T19:00:00Z"};
 }
 
+static bool put_one(TuneDb *db, TuneEntry entry, const char **why) {
+    return tune_db_put_all(db, &(TuneEntries){.at = &entry, .count = 1}, why);
+}
+
 static void put(Fixture *f, const TuneEntry *entry) {
-    assert_true(tune_db_put(f->db, entry, &f->why));
+    assert_true(put_one(f->db, *entry, &f->why));
 }
 
 // NULL: there is none.
@@ -153,7 +157,7 @@ static void test_an_entry_with_a_problem_is_not_put(void **state) {
     bad[13].date = "24.11.2026";
     for (size_t i = 0; i < N; i++) {
         assert_non_null(tune_entry_problem(f->arena, &bad[i]));
-        assert_false(tune_db_put(f->db, &bad[i], &f->why));
+        assert_false(put_one(f->db, bad[i], &f->why));
         assert_non_null(f->why);
     }
     // Of several, one of which has a problem, none is.
@@ -248,7 +252,7 @@ static void test_prune_says_why_each_goes(void **state) {
     TunePruned pruned;
     const char *oldest = "2026-11-01T00:00:00Z";
     assert_true(tune_db_prune(f->db, oldest, &pruned, &f->why));
-    assert_memory_equal(&pruned, &((TunePruned){{1, 1}, 1, 1, 2, 0, 0}), sizeof pruned);
+    assert_memory_equal(&pruned, &((TunePruned){{1, 1}, 1, 1, 2, {0, 0}, {0, 0}}), sizeof pruned);
     TuneEntries left = list(f, &left_out);
     assert_int_equal(left.count, 2);
     assert_int_equal(left.at[0].key.threads + left.at[1].key.threads, 5 + 6);
@@ -280,7 +284,7 @@ static void test_a_reader_cannot_write(void **state) {
     const char *why;
     TuneDb *reader = tune_db_open(f->arena, f->path, TUNE_DB_READ, &why);
     assert_non_null(reader);
-    assert_false(tune_db_put(reader, &entry, &why));
+    assert_false(put_one(reader, entry, &why));
     assert_non_null(strstr(why, "can only be read"));
     tune_db_close(reader);
 }

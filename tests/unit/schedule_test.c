@@ -49,6 +49,10 @@ static void test_tasks_that_a_nest_may_have(void **state) {
                  {&steps, {8, 0, 0}, false},   {&steps, {8, 512, 4}, false}};
     for (size_t i = 0; i < sizeof tried / sizeof *tried; i++)
         assert_true(schedule_fits_tasks(tried[i].shape, &tried[i].tasks) == tried[i].fits);
+    Machine many = passes_machine;
+    many.threads = 128;
+    TaskSchedule of_many = schedule_tasks(&steps, &many);
+    assert_true(schedule_fits_tasks(&steps, &of_many));
     Arena *arena = arena_new();
     const TaskShape *shapes[] = {&rows, &vectors, &steps};
     for (int s = 0; s < 3; s++) {

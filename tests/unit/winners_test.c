@@ -177,7 +177,7 @@ static void put_known(World *w, const Schedule *schedule) {
         .date = tune_date(arena, 0),
     };
     const char *why;
-    assert_true(tune_db_put(w->tuner.db, &entry, &why));
+    assert_true(tune_db_put_all(w->tuner.db, &(TuneEntries){.at = &entry, .count = 1}, &why));
 }
 
 static uint32_t count_known(World *w) {
@@ -367,7 +367,10 @@ static void an_interrupt_leaves_seconds_for_the_last_comparison(void **state) {
 
 // A search for programs whose winner is the plan unfused.
 static Tuner open_programs(World *w) {
-    Tuner programs = {.options = &w->options, .target = w->tuner.target, .of_programs = true};
+    Tuner programs = {.options = &w->options,
+                      .target = w->tuner.target,
+                      .of_programs = true,
+                      .path = w->tuner.path};
     programs.machine = w->tuner.machine;
     programs.calls = w->tuner.calls;
     programs.spaces.arena = w->session->arena;

@@ -54,7 +54,7 @@ static uint32_t *sites_of(const Tuner *tuner, uint32_t call, const TileProgram *
 }
 
 // Compiled kernels are looked up in the user's cache, and not added to it: they are many.
-static Options options_of(const Tuner *tuner, const Candidate *candidate) {
+Options candidate_options(const Tuner *tuner, const Candidate *candidate) {
     Options options = *tuner->options;
     options.session = candidate->session;
     options.cache.only_read = true;
@@ -81,7 +81,7 @@ static TileProgram *lower_program(const Tuner *tuner, uint32_t call, const Sched
 // Requires: its session is there.
 static void compile(const Tuner *tuner, const Schedule *const *picks, Candidate *out) {
     Arena *arena = out->session->arena;
-    Options options = options_of(tuner, out);
+    Options options = candidate_options(tuner, out);
     TunePicks known = {&tuner->spaces, picks};
     ScheduleWish wish = {.source = tune_picks_source(&known)};
     const char *why = NULL;
@@ -99,7 +99,7 @@ static void compile(const Tuner *tuner, const Schedule *const *picks, Candidate 
 }
 
 static void bind(const Tuner *tuner, Candidate *out) {
-    Options options = options_of(tuner, out);
+    Options options = candidate_options(tuner, out);
     out->made = out->made && calls_bind(&options, &tuner->calls, out->programs, &out->loaded);
 }
 
@@ -118,11 +118,12 @@ void candidate_free(Candidate *candidate) {
 bool candidate_run(const Tuner *tuner, const Candidate *candidate, double *seconds) {
     bool fine = true;
     Arena *arena = arena_new();
+    Options options = candidate_options(tuner, candidate);
     memset(seconds, 0, tuner->spaces.at.count * sizeof *seconds);
     for (uint32_t c = 0; c < tuner->calls.count && fine; c++) {
         uint32_t n = candidate->programs[c]->launches.count;
         double *of_launch = arena_array(arena, double, n + 1);
-        fine = calls_run(tuner->options, &tuner->calls, &candidate->loaded, c, of_launch);
+        fine = calls_run(&options, &tuner->calls, &candidate->loaded, c, of_launch);
         for (uint32_t i = 0; i < n && fine; i++)
             seconds[candidate->sites[c][i]] += of_launch[i];
     }

@@ -25,6 +25,7 @@ static Results compare_call(const Tuner *tuner, const Candidate *candidate, uint
     const Graph *graph = tensors->graph;
     const double **before = arena_array(arena, const double *, graph->outputs.count + 1);
     bool fine = calls_run(tuner->options, &tuner->calls, &tuner->reference.loaded, call, NULL);
+    Options options = candidate_options(tuner, candidate);
     double largest = 0;
     for (uint32_t i = 0; i < graph->outputs.count && fine; i++) {
         before[i] = tensor_to_doubles(&tensors->outputs[i], arena);
@@ -32,7 +33,7 @@ static Results compare_call(const Tuner *tuner, const Candidate *candidate, uint
             largest =
                 fmax(largest, tolerance_largest(before[i], tensor_count(&tensors->outputs[i])));
     }
-    if (!fine || !calls_run(tuner->options, &tuner->calls, &candidate->loaded, call, NULL))
+    if (!fine || !calls_run(&options, &tuner->calls, &candidate->loaded, call, NULL))
         return RESULTS_NONE;
     for (uint32_t i = 0; i < graph->outputs.count && fine; i++)
         fine = tolerance_alike(graph->outputs.at[i].value->elem, before[i],

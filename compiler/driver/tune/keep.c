@@ -6,12 +6,11 @@
 #include "driver/tune/tuning.h"
 
 bool tuner_open_db(Tuner *tuner) {
-    tuner->path = database_path(tuner->options);
-    tuner->db = tuner->path ? database_open(tuner->options, tuner->path, TUNE_DB_WRITE) : NULL;
+    tuner->db = database_open(tuner->options, tuner->path, TUNE_DB_WRITE);
     const char *why = NULL;
     if (!tuner->db || tune_db_is_whole(tuner->db, &why))
         return tuner->db;
-    database_problem(tuner->options, tuner->path, why); // what cannot be kept is not searched
+    database_problem(tuner->options, tuner->path, why);
     return false;
 }
 

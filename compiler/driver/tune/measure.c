@@ -59,7 +59,7 @@ typedef struct {
     const TuneRound *round;
     double *ratios, *seconds, *of_default; // by site and pair
     double *ours, *theirs;                 // by site, of the last pair
-    uint32_t pairs;
+    uint32_t pairs, rounds;                // rounds: final ones that share the time left, at most
 } Contest;
 
 static void note_pair(Contest *c, uint32_t site) {
@@ -112,9 +112,8 @@ static PairsWanted pairs_wanted(const Contest *c, double seconds_of_pair) {
             clamp((int64_t)(SECONDS_OF_ROUND / seconds_of_pair), PAIRS_LEAST, ATT_PAIRS_MOST);
         return (PairsWanted){(uint32_t)pairs, (uint32_t)pairs};
     }
-    uint32_t last = tune_search_last(c->tuner->search), rounds = last + 1; // and all winners
-    double least = (double)att_values_wanted(last);
-    double most = fmin(seconds_left(c->tuner) / rounds / seconds_of_pair, ATT_PAIRS_MOST);
+    double least = (double)att_values_wanted(tune_search_last(c->tuner->search));
+    double most = fmin(seconds_left(c->tuner) / c->rounds / seconds_of_pair, ATT_PAIRS_MOST);
     double usual = fmax(SECONDS_OF_FINAL / seconds_of_pair, PAIRS_FINAL);
     return (PairsWanted){(uint32_t)fmax(fmin(usual, most), least), (uint32_t)fmax(most, least)};
 }
@@ -202,13 +201,13 @@ static Contest contest_open(Tuner *tuner, const Candidate *candidate, const Tune
     return c;
 }
 
-void tuner_measure(Tuner *tuner, const Candidate *candidate, const TuneRound *round) {
+bool tuner_measure(Tuner *tuner, const Candidate *candidate, const TuneRound *round) {
     Arena *arena = arena_new();
     Contest c = contest_open(tuner, candidate, round, arena);
-    if (candidate->made && !run_steadily(&c)) {
+    c.rounds = tune_search_last(tuner->search) + 1; // and all winners
+    bool fine = candidate->made && run_steadily(&c);
+    if (!fine)
         c.pairs = 0;
-        tuner->failed++;
-    }
     for (uint32_t i = 0; i < tuner->spaces.at.count; i++)
         if (round->trials[i] != TUNE_NO_TRIAL)
             tune_search_note(tuner->search, i, round->trials[i], c.ratios + i * ATT_PAIRS_MOST,
@@ -216,6 +215,7 @@ void tuner_measure(Tuner *tuner, const Candidate *candidate, const TuneRound *ro
     tuner->tried += c.pairs > 0;
     note_point(tuner);
     arena_free(arena);
+    return fine;
 }
 
 // ---- all winners together -----------------------------------------------------------------------
@@ -278,9 +278,14 @@ static void take_choices(Tuner *tuner, const Schedule *const *picks) {
 // One run of all winners; *dropped: some of them are none, and times are those with these.
 static bool confirm(Tuner *tuner, const Schedule *const *picks, bool *dropped, Arena *arena) {
     TuneRound round = {arena_array(arena, uint32_t, tuner->spaces.at.count + 1), true};
+    for (uint32_t i = 0; i < tuner->spaces.at.count; i++) {
+        uint32_t winner = tuner->results[i].winner;
+        round.trials[i] = winner == TUNE_DEFAULT ? TUNE_NO_TRIAL : winner;
+    }
     Candidate candidate;
     candidate_open(tuner, picks, &candidate);
     Contest c = contest_open(tuner, &candidate, &round, arena);
+    c.rounds = 1;
     bool fine = candidate.made && run_steadily(&c);
     if (fine && !tuner_is_ended(tuner)) {
         *dropped = take_times(&c);

@@ -49,13 +49,13 @@ static void draw_speed(AttSvg *svg, const Tuner *tuner) {
     Panel p = {64, 400, 0, 1, 1, 1.01, false};
     for (uint32_t i = 0; i < tuner->points.count; i++) {
         p.x1 = fmax(p.x1, tuner->points.at[i].seconds);
-        p.y1 = fmax(p.y1, tuner->points.at[i].gain);
+        p.y1 = fmax(p.y1, tuner->points.at[i].speed);
     }
     draw_axes(svg, &p, "speed of the best so far (default 1)", "seconds", 1, 1);
     fputs("<polyline class=\"c0\" points=\"", svg->out);
     for (uint32_t i = 0; i < tuner->points.count; i++)
         fprintf(svg->out, "%.1f,%.1f ", place_x(&p, tuner->points.at[i].seconds),
-                place_y(&p, tuner->points.at[i].gain));
+                place_y(&p, tuner->points.at[i].speed));
     fputs("\"/>\n", svg->out);
 }
 

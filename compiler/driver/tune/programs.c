@@ -11,10 +11,10 @@ static const double BUDGET_OF_PROGRAMS = 0.25; // chosen: kernels gain more, mos
 
 // ---- what is known -----------------------------------------------------------------------------
 
-// NULL: there is none, or none that can be read, which tuner_open_db tells of.
+// NULL: there is none, or none that can be read; what is wrong is told by tuner_open_db.
 static TuneDb *open_known(const Tuner *tuner) {
-    const char *path = database_path(tuner->options), *why = NULL;
-    return path ? tune_db_open(tuner->options->session->arena, path, TUNE_DB_READ, &why) : NULL;
+    const char *why = NULL;
+    return tune_db_open(tuner->options->session->arena, tuner->path, TUNE_DB_READ, &why);
 }
 
 // For the program of a call; NULL: nothing that it can have. db: NULL, there is none.
@@ -28,8 +28,7 @@ static const Schedule *find_known(const Tuner *tuner, TuneDb *db, const Call *ca
     bool found = db && tune_db_find(db, arena, &key, &entry, &there, &why) && there &&
                  schedule_from_json(arena, entry.schedule, known, &why);
     if (why)
-        diag_remark(tuner->options->session->diags, (Span){0}, "%s %s",
-                    database_path(tuner->options), why);
+        diag_remark(tuner->options->session->diags, (Span){0}, "%s %s", tuner->path, why);
     return found && pipeline_may_choose(&call->passes, known) ? known : NULL;
 }
 

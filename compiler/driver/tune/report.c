@@ -21,17 +21,17 @@ static double share_of_peak(const Tuner *tuner) {
         seconds += tune_median(tuner->of_default[i].at, tuner->of_default[i].count);
     for (uint32_t i = 0; i < tuner->calls.count; i++)
         multiplies += (double)tuner->calls.at[i].multiplies;
-    double gain = tuner->points.count ? tuner->points.at[tuner->points.count - 1].gain : 1;
-    return 2 * multiplies * gain / (seconds * peak_of(tuner));
+    double speed = tuner->points.count ? tuner->points.at[tuner->points.count - 1].speed : 1;
+    return 2 * multiplies * speed / (seconds * peak_of(tuner));
 }
 
 static void tell_progress(Tuner *tuner) {
     bool terminal = isatty(STDERR_FILENO);
-    double now = tuner_seconds(tuner), budget = tuner->options->budget;
+    double now = tuner_seconds(tuner), budget = tuner->budget;
     tuner->told = now;
     Text text = {.arena = arena_new()};
     text_printf(&text, "%.0f s  %u tried  %.3fx of the default's speed  %.0f%% of peak", now,
-                tuner->tried, tuner->points.at[tuner->points.count - 1].gain,
+                tuner->tried, tuner->points.at[tuner->points.count - 1].speed,
                 100 * share_of_peak(tuner));
     if (budget)
         text_printf(&text, "  %.0f s left", fmax(budget - now, 0));
@@ -135,10 +135,11 @@ static json_t *trials_json(const TuneSite *site, Arena *arena) {
         const TuneTrial *trial = &site->trials.at[i];
         if (trial->ratios.count)
             json_array_append_new(
-                list, json_pack("{s:o, s:o, s:o, s:i, s:b}", "schedule",
+                list, json_pack("{s:o, s:o, s:o, s:o, s:i, s:b}", "schedule",
                                 json_loads(schedule_to_json(arena, &trial->schedule), 0, NULL),
                                 "predicted_seconds", report_number(trial->schedule.seconds),
-                                "ratio", report_number(trial->ratio), "pairs",
+                                "ratio", report_number(trial->ratio), "median",
+                                report_number(tune_trial_median(trial)), "pairs",
                                 (int)trial->ratios.count, "last", trial->last));
     }
     return list;
@@ -168,10 +169,10 @@ json_t *tuner_json(const Tuner *tuner) {
     for (uint32_t i = 0; tuner->programs && i < tuner->programs->spaces.at.count; i++)
         json_array_append_new(programs, site_json(tuner->programs, i, "program", arena));
     return json_pack(
-        "{s:s, s:o, s:i, s:s, s:i, s:f, s:f, s:b, s:f, s:i, s:o, s:o}", "entry",
+        "{s:s, s:o, s:i, s:s, s:i, s:f, s:o, s:b, s:f, s:i, s:o, s:o}", "entry",
         tensors->graph->entry, "dims", report_extents(tensors->graph, tensors->extents), "threads",
         tuner->machine.threads, "machine", tuner->machine.name, "candidates", (int)tuner->tried,
-        "seconds", tuner_seconds(tuner), "peak_gflops", 1e-9 * peak_of(tuner), "interrupted",
-        tuner->signals > 0, "speed", speed_of_all(tuner), "failed", (int)tuner->failed, "programs",
-        programs, "kernels", kernels);
+        "seconds", tuner_seconds(tuner), "peak_gflops", report_number(1e-9 * peak_of(tuner)),
+        "interrupted", tuner->signals > 0, "speed", speed_of_all(tuner), "failed",
+        (int)tuner->failed, "programs", programs, "kernels", kernels);
 }

@@ -41,8 +41,9 @@ static void list_none(void *of_tuner, const Schedule *const *picks, ScheduleList
 static bool make_reference(Tuner *tuner) {
     Arena *arena = tuner->options->session->arena;
     candidate_open(tuner, picks_default(tuner, arena), &tuner->reference);
+    bool fine = tuner->reference.made && tuner_measure_default(tuner);
     session_join(tuner->options->session, tuner->reference.session);
-    return tuner->reference.made && tuner_measure_default(tuner);
+    return fine;
 }
 
 static double default_seconds(const Tuner *tuner, uint32_t site) {
@@ -218,7 +219,8 @@ static void begin_lane(Tuner *tuner, Lane *lane) {
                                   picks_of_round(tuner, &lane->round), &lane->candidate);
 }
 
-// It is a schedule that the verifier accepts: why it has no code is worth to be known.
+// It is a schedule that the verifier accepts: why it has no code, or cannot run, is worth to be
+// known.
 static void note_failure(Tuner *tuner, const Candidate *candidate) {
     const char *why = diags_first_error(candidate->session->diags);
     if (!tuner->failure && why)
@@ -227,9 +229,8 @@ static void note_failure(Tuner *tuner, const Candidate *candidate) {
 }
 
 static void end_lane(Tuner *tuner, Lane *lane) {
-    if (!lane->candidate.made)
+    if (!tuner_measure(tuner, &lane->candidate, &lane->round))
         note_failure(tuner, &lane->candidate);
-    tuner_measure(tuner, &lane->candidate, &lane->round);
     if (lane->candidate.made)
         tuner_count(tuner, &lane->candidate, &lane->round);
     candidate_free(&lane->candidate);

@@ -2,6 +2,7 @@
 // attc tune: looks for schedules that are faster on this machine than the default ones.
 #include <errno.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "driver/tune/tuning.h"
 
@@ -9,7 +10,9 @@
 
 bool tuner_open(Tuner *tuner) {
     Arena *arena = tuner->options->session->arena;
-    if (!calls_open(tuner->options, tuner->target, &tuner->calls) || !tuner_choose_programs(tuner))
+    tuner->path = database_path(tuner->options); // what cannot be kept is not searched
+    if (!tuner->path || !calls_open(tuner->options, tuner->target, &tuner->calls) ||
+        !tuner_choose_programs(tuner))
         return false;
     if (tuner_is_ended(tuner)) {
         diag_remark(tuner->options->session->diags, (Span){0},
@@ -29,14 +32,18 @@ void tuner_close(Tuner *tuner) {
     calls_close(&tuner->calls);
 }
 
+static void tell(Tuner *tuner) {
+    if (tuner->options->json)
+        json_array_append_new(tuner->found, tuner_json(tuner));
+    else
+        tuner_print(tuner);
+}
+
 static bool find_and_tell(Tuner *tuner) {
     const Options *options = tuner->options;
     bool fine = tuner_find(tuner);
     fine = tuner_keep_measurements(tuner) && fine;
-    if (options->json)
-        json_array_append_new(tuner->found, tuner_json(tuner));
-    else
-        tuner_print(tuner);
+    tell(tuner);
     if (options->outputs.count)
         fine = tuner_picture(tuner, options->outputs.at[0]) && fine;
     return fine;
@@ -51,9 +58,14 @@ static int tune_shape(Options *options, const Target *target, json_t *found, boo
     tuner->machine = driver_machine(options, target);
     tuner->budget = options->budget;
     tuner->begun = pipeline_seconds();
+    tuner->speed = 1;
     att_signals_hold(&tuner->held);
     tuner_pin(tuner);
-    bool fine = tuner_open(tuner) && (!tuner->search || find_and_tell(tuner));
+    bool fine = tuner_open(tuner);
+    if (fine && tuner->search)
+        fine = find_and_tell(tuner);
+    else if (fine)
+        tell(tuner);
     tuner_close(tuner);
     tuner_unpin(tuner);
     att_signals_release(&tuner->held);
@@ -87,9 +99,10 @@ static int tune_each(Options *options, const Target *target, const TuneShapes *s
         session_join(options->session, own.session);
         session_free(own.session);
     }
-    if (interrupted && i < shapes->count)
+    if (i < shapes->count)
         diag_remark(options->session->diags, (Span){0},
-                    "interrupted: %u of %u shapes are left out, from %s on", shapes->count - i,
+                    "%s: %u of %u shapes are left out, from %s on",
+                    interrupted ? "interrupted" : "ended by an error", shapes->count - i,
                     shapes->count, shapes->at[i].text);
     return status;
 }
@@ -103,10 +116,13 @@ static int check_picture(Options *options) {
         return usage_error("tune: -o takes one picture, FILE.svg");
     if (options->shapes)
         return usage_error("tune: -o is for one search, and --shapes makes several");
+    bool there = !access(path, F_OK);
     FILE *file = fopen(path, "ae");
     if (!file)
         return problem(options, "cannot write %s: %s", path, strerror(errno));
     fclose(file);
+    if (!there)
+        unlink(path); // nothing stays of it if the search fails
     return EXIT_FINE;
 }
 

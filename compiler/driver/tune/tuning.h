@@ -29,7 +29,7 @@ typedef struct {
 
 typedef struct {
     double seconds; // since the search began
-    double gain;    // the default's time over that of the best so far, all sites together
+    double speed;   // the default's time over that of the best so far, all sites together
 } TunePoint;
 
 // A trial of a site whose counts are known.
@@ -87,6 +87,8 @@ typedef struct Tuner {
 // picks: by site. To be freed whatever comes of it.
 void candidate_open(const Tuner *tuner, const Schedule *const *picks, Candidate *out);
 void candidate_free(Candidate *candidate);
+// With the session of the candidate: what is wrong with it is nobody else's error.
+Options candidate_options(const Tuner *tuner, const Candidate *candidate);
 // Runs all calls once. seconds: by site, set to the time of all of its launches.
 bool candidate_run(const Tuner *tuner, const Candidate *candidate, double *seconds);
 const Schedule **picks_default(const Tuner *tuner, Arena *arena); // by site
@@ -107,8 +109,9 @@ void tuner_look_at_signals(Tuner *tuner); // counts those that came
 bool tuner_is_ended(Tuner *tuner);        // looks: has a second one come?
 
 // ---- measure.c ----
-// Compares the candidate with the reference, and tells the search what came of it.
-void tuner_measure(Tuner *tuner, const Candidate *candidate, const TuneRound *round);
+// Compares the candidate with the reference, and tells the search what came of it. false: it has no
+// code or cannot run; why is in its session.
+bool tuner_measure(Tuner *tuner, const Candidate *candidate, const TuneRound *round);
 bool tuner_measure_default(Tuner *tuner); // some runs of the reference alone
 // All winners together against the default: their times, and which of them hold up. false after
 // diagnostics: that cannot be measured, and the default stays everywhere; so it does after a remark

@@ -12,7 +12,7 @@
 static const double FOLLOWED = 256, BETWEEN = 110, BETWEEN_L3 = 60;
 // The same of what any short rows lie far apart takes a machine that waits for all of it, and how
 // far that is; and from where on lanes are not followed along a stride (in L1, by Intel's manual of
-// optimization). Measured on an Intel Xeon (6.167.1, which waits for 0.4): all schedules of 12
+// optimization). Measured on an Intel Xeon (6.167.1, whose part is 0.3 to 0.4): all schedules of 12
 // products and 4 gradients of weights, least squares.
 static const double BETWEEN_SCATTERED = 200, SCATTERED_STRIDE = 1024, FOLLOWED_STRIDE = 2048;
 // Ways of L1 and L2, and the sets that they have at most, on most x86 machines of today.

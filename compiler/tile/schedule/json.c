@@ -158,13 +158,13 @@ static void read_fields(Reader *r, const json_t *object, ScheduleFields fields, 
     }
 }
 
-// As many of the decisions as a text of that size has.
+// The oldest decisions, and those after them up to the last that the text names.
 static ScheduleFields decisions_of(const json_t *object) {
-    ScheduleFields all = schedule_fields(SCHEDULE_PROGRAM);
-    int there = (int)json_object_size(object) - 1; // without the kind
-    if (there >= OLDEST_DECISIONS && there < all.count)
-        all.count = there;
-    return all;
+    ScheduleFields fields = schedule_fields(SCHEDULE_PROGRAM);
+    while (fields.count > OLDEST_DECISIONS &&
+           !json_object_get(object, fields.at[fields.count - 1].name))
+        fields.count--;
+    return fields;
 }
 
 static void read_numbers(Reader *r, const json_t *object, Schedule *out) {

@@ -5,7 +5,7 @@
 // values; pieces bound what these want. Row counts are multiples of what microkernels like: 8 and
 // 12; the others, and pieces, are about a factor of two apart. Nothing depends on the number of
 // threads, so results do not either.
-#include "tile/tile.h"
+#include "tile/schedule/schedule.h"
 
 static const int64_t row_counts[] = {1, 2, 4, 8, 12, 24, 36, 48, 72, 96, 144, 192};
 static const int64_t pieces[] = {64, 128, 256, 512, 1024};

@@ -10,14 +10,13 @@ static const double task_seconds = 40e-6; // worth handing to a thread: chosen
 enum { STEP_POINTS = 512, STEP_TASKS_PER_THREAD = 4 };
 
 TaskSchedule schedule_tasks(const TaskShape *shape, const Machine *machine) {
-    if (shape->steps)
-        return (TaskSchedule){.tasks = STEP_TASKS_PER_THREAD * machine->threads,
-                              .step_points = STEP_POINTS};
-    double tasks = shape->seconds / task_seconds;
+    double tasks =
+        shape->steps ? STEP_TASKS_PER_THREAD * machine->threads : shape->seconds / task_seconds;
     return (TaskSchedule){.tasks = tasks < 1                    ? 1
                                    : tasks > SCHEDULE_TASKS_MAX ? SCHEDULE_TASKS_MAX
                                                                 : (int64_t)tasks,
-                          .rows = shape->rows.kept};
+                          .step_points = shape->steps ? STEP_POINTS : 0,
+                          .rows = shape->steps ? 0 : shape->rows.kept};
 }
 
 // Beside as many rows as L1 keeps: the fewest times powers of two, and the most.

@@ -104,7 +104,7 @@ typedef struct {
     bool differs;         // what was faster made other results, and was not taken
     int64_t n_choices;    // that run at these extents
     int64_t n_changed;    // to another than the call had; 0: nothing is surely faster
-    int64_t n_compared;   // alternatives that looked faster in the search
+    int64_t n_compared;   // alternatives that are surely faster while all others stay
     int64_t *choices;     // for AttCall, the caller's to free, also on failure
     double before, after; // seconds of a call, where something has changed
 } AttTuned;
