@@ -25,7 +25,7 @@ typedef enum {
     PHASE_BLOCKS,
     PHASE_TOGETHER,
     PHASE_MOVES,
-    PHASE_FINALS,
+    PHASE_LAST,
     PHASE_DONE
 } Phase;
 
@@ -254,7 +254,7 @@ static void drop_hopeless(const TuneSearch *s, Site *site) {
     uint32_t kept = 0;
     for (uint32_t i = 0; i < site->queue.count; i++) {
         const TuneTrial *trial = &site->shown.trials.at[site->queue.at[i]];
-        if (tune_trial_median(trial) < 1 || (trial->known && !s->hurry))
+        if (tune_trial_median(trial) < 1 || (trial->suggested && !s->hurry))
             site->queue.at[kept++] = site->queue.at[i];
     }
     site->queue.count = kept;
@@ -262,12 +262,12 @@ static void drop_hopeless(const TuneSearch *s, Site *site) {
 
 // The best, and what was suggested.
 static void begin_finals(TuneSearch *s, Site *site) {
-    ask_best(s, site, TUNE_FINALS);
+    ask_best(s, site, TUNE_LAST);
     for (uint32_t i = 1; i < site->shown.trials.count; i++) {
         bool asked = false;
         for (uint32_t k = 0; k < site->queue.count; k++)
             asked |= site->queue.at[k] == i;
-        if (site->shown.trials.at[i].known && !asked)
+        if (site->shown.trials.at[i].suggested && !asked)
             ask(s, site, i);
     }
     if (s->hurry || s->options.only_faster)
@@ -281,13 +281,13 @@ static void begin_finals(TuneSearch *s, Site *site) {
 
 static Phase next_phase(const TuneSearch *s, const Site *site) {
     bool found = best_trial(site)->ratio < site->before;
-    if (s->hurry && site->phase < PHASE_FINALS)
-        return PHASE_FINALS;
+    if (s->hurry && site->phase < PHASE_LAST)
+        return PHASE_LAST;
     switch (site->phase) {
     case PHASE_TOGETHER:
         return site->bases.count < s->effort.block_runs ? PHASE_BLOCKS : PHASE_MOVES;
     case PHASE_MOVES:
-        return found && site->generations < s->effort.generations ? PHASE_MOVES : PHASE_FINALS;
+        return found && site->generations < s->effort.generations ? PHASE_MOVES : PHASE_LAST;
     default:
         return site->phase + 1;
     }
@@ -312,7 +312,7 @@ static void begin_phase(TuneSearch *s, Site *site, Phase phase) {
     case PHASE_MOVES:
         begin_moves(s, site);
         break;
-    case PHASE_FINALS:
+    case PHASE_LAST:
         begin_finals(s, site);
         break;
     case PHASE_DONE:
@@ -354,7 +354,7 @@ void tune_search_skip(TuneSearch *s, uint32_t site) {
 static uint32_t count_suggested(const Site *site) {
     uint32_t count = 0;
     for (uint32_t i = 0; i < site->shown.trials.count; i++)
-        count += site->shown.trials.at[i].known;
+        count += site->shown.trials.at[i].suggested;
     return count;
 }
 
@@ -375,7 +375,7 @@ void tune_search_suggest(TuneSearch *s, uint32_t number, const Schedule *schedul
         return;
     if (trial == site->shown.trials.count)
         add_trial(s, site, &known, default_blocks);
-    site->shown.trials.at[trial].known = true;
+    site->shown.trials.at[trial].suggested = true;
     TrialNumbers before = site->queue;
     site->queue = (TrialNumbers){0};
     ask(s, site, trial);
@@ -398,7 +398,7 @@ bool tune_search_next(TuneSearch *s, TuneRound *round) {
         if (site->phase == PHASE_DONE || site->asked == site->queue.count)
             continue;
         round->trials[i] = site->queue.at[site->asked++];
-        round->final |= site->phase == PHASE_FINALS;
+        round->last |= site->phase == PHASE_LAST;
         site->waits++;
         any = true;
     }
@@ -408,7 +408,7 @@ bool tune_search_next(TuneSearch *s, TuneRound *round) {
 void tune_search_hurry(TuneSearch *s) {
     s->hurry = true;
     for (uint32_t i = 0; i < s->spaces->at.count; i++)
-        if (s->sites[i].phase < PHASE_FINALS)
+        if (s->sites[i].phase < PHASE_LAST)
             s->sites[i].queue.count = s->sites[i].asked;
 }
 
@@ -449,11 +449,11 @@ static uint32_t last_of(const TuneSite *site) {
     uint32_t last = 0;
     for (uint32_t i = 1; i < site->trials.count; i++)
         last += site->trials.at[i].last;
-    return last > TUNE_FINALS ? last : TUNE_FINALS;
+    return last > TUNE_LAST ? last : TUNE_LAST;
 }
 
 uint32_t tune_search_last(const TuneSearch *s) {
-    uint32_t most = TUNE_FINALS;
+    uint32_t most = TUNE_LAST;
     for (uint32_t i = 0; i < s->spaces->at.count; i++) {
         uint32_t last = last_of(&s->sites[i].shown);
         most = last > most ? last : most;

@@ -67,7 +67,7 @@ typedef struct {
     // of the last trials the median of the last ratios. INFINITY: there are none yet.
     double ratio;
     bool default_blocks;
-    bool known; // was suggested
+    bool suggested;
     // One of the last trials: the ratios before this one chose it, and do not judge it.
     bool last;
     uint32_t judged_from;
@@ -92,7 +92,7 @@ typedef struct {
 } TuneSearchOptions;
 // Last trials of a site, at most: the best, and of those that were suggested the first ones.
 // Chosen: a last trial takes as long as ten of the others.
-enum { TUNE_FINALS = 3, TUNE_SUGGESTED = 5 };
+enum { TUNE_LAST = 3, TUNE_SUGGESTED = 5 };
 typedef struct TuneSearch TuneSearch;
 TuneSearch *tune_search_new(Arena *arena, const TuneSpaces *spaces,
                             const TuneSearchOptions *options);
@@ -106,7 +106,7 @@ enum { TUNE_NO_TRIAL = UINT32_MAX };
 // One trial of each site, to be measured in one program; sites that have none now: TUNE_NO_TRIAL.
 typedef struct {
     uint32_t *trials; // by site
-    bool final;       // of the last ones, which wants the most pairs of runs
+    bool last;        // of the last trials, which wants the most pairs of runs
 } TuneRound;
 // The next round, in the arena of the search. false: there is none before results of earlier rounds
 // are noted, or at all. What is asked for depends on nothing but options and what was noted.
@@ -120,7 +120,7 @@ void tune_search_note(TuneSearch *search, uint32_t site, uint32_t trial, const d
 // The best trial, if it is faster than the default beyond doubt; 0: the default.
 enum { TUNE_DEFAULT = 0 };
 uint32_t tune_search_winner(const TuneSearch *search, uint32_t site);
-// The most last trials that a site has, or TUNE_FINALS.
+// The most last trials that a site has, or TUNE_LAST.
 uint32_t tune_search_last(const TuneSearch *search);
 double tune_trial_confidence(const TuneTrial *trial); // that it is faster than the default
 // Of all of its ratios, the default's is 1: what it takes, while `ratio` is what it is ranked by.

@@ -65,7 +65,7 @@ static uint32_t search_all(World *w, TuneSearch *search, uint64_t *trace, uint32
             if (trial == TUNE_NO_TRIAL)
                 continue;
             double ratios[9];
-            uint32_t pairs = round.final ? 9 : 5;
+            uint32_t pairs = round.last ? 9 : 5;
             const TuneSite *site = tune_search_site(search, i);
             for (uint32_t p = 0; p < pairs; p++)
                 ratios[p] = time_of(w, i, &site->trials.at[trial].schedule, count * 20 + p) /
@@ -369,7 +369,7 @@ static void test_what_is_slower_is_not_compared_once_more(void **state) {
     for (uint32_t i = 0; i < w.spaces.at.count; i++)
         for (uint32_t t = 0; t < tune_search_site(search, i)->trials.count; t++) {
             const TuneTrial *trial = &tune_search_site(search, i)->trials.at[t];
-            assert_int_equal(trial->last, trial->known);
+            assert_int_equal(trial->last, trial->suggested);
             compared += trial->last;
         }
     assert_int_equal(compared, 1);
@@ -423,10 +423,10 @@ static uint32_t winner_beside(uint32_t suggested, uint32_t pairs) {
             if (trial == TUNE_NO_TRIAL)
                 continue;
             for (uint32_t p = 0; p < count; p++)
-                ratios[p] = tune_search_site(search, i)->trials.at[trial].known ? 1.1 : 0.9;
+                ratios[p] = tune_search_site(search, i)->trials.at[trial].suggested ? 1.1 : 0.9;
             tune_search_note(search, i, trial, ratios, count);
         }
-    assert_true(tune_search_last(search) <= TUNE_FINALS + TUNE_SUGGESTED);
+    assert_true(tune_search_last(search) <= TUNE_LAST + TUNE_SUGGESTED);
     uint32_t winner = tune_search_winner(search, last);
     session_free(w.session);
     return winner;

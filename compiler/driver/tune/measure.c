@@ -17,10 +17,10 @@
 // All of these are chosen: a round of the search is to take little more than compiling the next
 // candidate does, which is 0.1 to 0.3 s, and a last one is to be sure of 1% on a busy machine.
 enum { PAIRS_LEAST = 3, AGAIN_MAX = 2 };
-enum { PAIRS_FINAL = 15 }; // what is usual in the last rounds
-static const double SECONDS_OF_ROUND = 0.1, SECONDS_OF_FINAL = 0.5; // for short programs
-static const double HOPELESS = 1.2;                                 // times of the best so far
-static const double DISTURBED = 0.85;                               // of the usual peak
+enum { PAIRS_LAST = 15 }; // what is usual in the last rounds
+static const double SECONDS_OF_ROUND = 0.1, SECONDS_OF_LAST = 0.5; // for short programs
+static const double HOPELESS = 1.2;                                // times of the best so far
+static const double DISTURBED = 0.85;                              // of the usual peak
 
 double tuner_seconds(const Tuner *tuner) {
     return pipeline_seconds() - tuner->begun;
@@ -59,7 +59,7 @@ typedef struct {
     const TuneRound *round;
     double *ratios, *seconds, *of_default; // by site and pair
     double *ours, *theirs;                 // by site, of the last pair
-    uint32_t pairs, rounds;                // rounds: final ones that share the time left, at most
+    uint32_t pairs, rounds;                // rounds: last ones that share the time left, at most
 } Contest;
 
 static void note_pair(Contest *c, uint32_t site) {
@@ -93,7 +93,7 @@ static bool is_hopeless(const Contest *c) {
             if (c->ratios[i * ATT_PAIRS_MOST + p] < HOPELESS * best)
                 return false;
     }
-    return !c->round->final;
+    return !c->round->last;
 }
 
 static double seconds_left(const Tuner *tuner) {
@@ -107,14 +107,14 @@ typedef struct {
 } PairsWanted;
 
 static PairsWanted pairs_wanted(const Contest *c, double seconds_of_pair) {
-    if (!c->round->final) {
+    if (!c->round->last) {
         int64_t pairs =
             clamp((int64_t)(SECONDS_OF_ROUND / seconds_of_pair), PAIRS_LEAST, ATT_PAIRS_MOST);
         return (PairsWanted){(uint32_t)pairs, (uint32_t)pairs};
     }
     double least = (double)att_values_wanted(tune_search_last(c->tuner->search));
     double most = fmin(seconds_left(c->tuner) / c->rounds / seconds_of_pair, ATT_PAIRS_MOST);
-    double usual = fmax(SECONDS_OF_FINAL / seconds_of_pair, PAIRS_FINAL);
+    double usual = fmax(SECONDS_OF_LAST / seconds_of_pair, PAIRS_LAST);
     return (PairsWanted){(uint32_t)fmax(fmin(usual, most), least), (uint32_t)fmax(most, least)};
 }
 
@@ -122,7 +122,7 @@ static PairsWanted pairs_wanted(const Contest *c, double seconds_of_pair) {
 static bool is_open(const Contest *c) {
     double sure = att_confidence_wanted(tune_search_last(c->tuner->search));
     double ratios[ATT_PAIRS_MOST];
-    for (uint32_t i = 0; i < c->tuner->spaces.at.count && c->round->final; i++) {
+    for (uint32_t i = 0; i < c->tuner->spaces.at.count && c->round->last; i++) {
         const double *all = c->ratios + i * ATT_PAIRS_MOST;
         if (c->round->trials[i] == TUNE_NO_TRIAL ||
             att_confidence(all, c->pairs, ATT_WORTH) >= sure)
@@ -144,7 +144,7 @@ static bool run_contest(Contest *c) {
     if (!candidate_run(c->tuner, c->candidate, c->ours)) // pages and caches are as later
         return false;
     for (uint32_t until = 1; c->pairs < until;) {
-        if (c->round->final ? tuner_is_ended(c->tuner) : att_signals_came(&c->tuner->held))
+        if (c->round->last ? tuner_is_ended(c->tuner) : att_signals_came(&c->tuner->held))
             break;
         double start = pipeline_seconds();
         if (!run_pair(c))

@@ -23,7 +23,8 @@
 
 // Shares of the time at which phases end. Each has time for the pairs that make something sure.
 static const double SEARCHED = 0.5, CONFIRMED = 0.75;
-static const double HOPELESS = 1.1; // times the time of the base: tried no more (chosen)
+// Times the time of the base: tried no more (chosen; that of attc tune is of the best so far).
+static const double HOPELESS = 1.1;
 
 // Of one of the others of a choice.
 typedef struct {
