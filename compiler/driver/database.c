@@ -3,6 +3,8 @@
 // exported from one.
 #include "driver/driver.h"
 
+#include <string.h>
+
 const char *database_path(Options *options) {
     const char *path = options->db ? options->db : tune_db_path(options->session->arena);
     if (!path)
@@ -33,6 +35,12 @@ bool database_read_text(Options *options, const char *path, TuneEntries *out) {
         return false;
     }
     const Source *text = sources_get(sources, file);
+    if (!strncmp(text->text, "SQLite format 3", 15)) {
+        diag_hint(diag_error(options->session->diags, (Span){0},
+                             "%s is a database, and no text of schedules", path),
+                  "attc db merge takes databases, --db uses one");
+        return false;
+    }
     if (tune_entries_from_text(arena, text->text, text->length, out, &line, &why))
         return true;
     problem(options, "%s:%u: %s", text->path, line, why);

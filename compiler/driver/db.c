@@ -175,13 +175,22 @@ static int show_entries(Options *options, const char *path) {
 
 // ---- export, import, merge ----------------------------------------------------------------------
 
+// The database, or what SQLite keeps beside it while it is written.
+static bool is_of_database(Arena *arena, const char *output, const char *path) {
+    static const char *const ends[] = {"", "-journal", "-wal", "-shm"};
+    for (size_t i = 0; i < sizeof ends / sizeof *ends; i++)
+        if (att_argument_same_file(output, arena_printf(arena, "%s%s", path, ends[i])))
+            return true;
+    return false;
+}
+
 static int export_entries(Options *options, const char *path) {
     const char *output = options->outputs.count ? options->outputs.at[0] : "-";
     Arena *arena = options->session->arena;
     TuneEntries entries;
     if (options->outputs.count > 1)
         return usage_error("db export: one -o only");
-    if (strcmp(output, "-") != 0 && att_argument_same_file(output, path))
+    if (strcmp(output, "-") != 0 && is_of_database(arena, output, path))
         return usage_error("db export: -o %s would overwrite the database", output);
     if (!read_db(options, path, &entries))
         return EXIT_PROBLEM;
@@ -194,12 +203,22 @@ static int export_entries(Options *options, const char *path) {
     return EXIT_FINE;
 }
 
+// To add to it. NULL after a message, also where it is damaged.
+static TuneDb *open_whole(Options *options, const char *path) {
+    const char *why = NULL;
+    TuneDb *db = database_open(options, path, TUNE_DB_WRITE);
+    if (!db || tune_db_is_whole(db, &why))
+        return db;
+    database_problem(options, path, why);
+    tune_db_close(db);
+    return NULL;
+}
+
 static int import_entries(Options *options, const char *path) {
     const char *why;
     TuneEntries entries = {0};
-    TuneDb *db = database_read_text(options, options->file, &entries)
-                     ? database_open(options, path, TUNE_DB_WRITE)
-                     : NULL;
+    TuneDb *db =
+        database_read_text(options, options->file, &entries) ? open_whole(options, path) : NULL;
     bool ok = db && tune_db_put_all(db, &entries, &why);
     if (ok)
         printf("imported: %u\n", entries.count);
@@ -229,7 +248,7 @@ static int merge_entries(Options *options, const char *path) {
     TuneEntries entries = {0};
     bool ok = is_text(options->file) ? database_read_text(options, options->file, &entries)
                                      : read_db(options, options->file, &entries);
-    TuneDb *db = ok ? database_open(options, path, TUNE_DB_WRITE) : NULL;
+    TuneDb *db = ok ? open_whole(options, path) : NULL;
     ok = db && tune_db_merge(db, &entries, &kept, &why);
     if (ok)
         printf("taken: %u; as fast or faster here: %u\n", kept, entries.count - kept);

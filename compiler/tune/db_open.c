@@ -14,6 +14,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <unistd.h>
 
 // Raised when a table is another.
 enum { LAYOUT_VERSION = 2, APPLICATION_ID = 0x61747463 }; // "attc"
@@ -195,6 +196,14 @@ static bool make_folders(Arena *arena, const char *path, const char **why) {
             return false;
         }
         *slash = '/';
+    }
+    slash = strrchr(folder, '/');
+    if (slash)
+        slash[slash == folder] = 0;
+    if (access(slash ? folder : ".", W_OK | X_OK)) {
+        *why = arena_printf(arena, "cannot be made: its folder cannot be written: %s",
+                            errno_reason(arena, errno));
+        return false;
     }
     return true;
 }

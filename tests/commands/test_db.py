@@ -22,7 +22,7 @@ from pathlib import Path
 
 import pytest
 
-from attc import ATTC, attc
+from attc import ATTC, EXAMPLES, attc
 from schedules import CONTRACT, NONE, STREAM, TASKS, entry, read, text_of
 
 KILLS = int(os.environ.get("ATTC_DB_KILLS", "12"))
@@ -114,7 +114,8 @@ BAD = [
     (["db", "list", "--older-than=3"], "db list: takes no --older-than\n"),
     (["db", "list", "-D", "n=3"], "db: takes no -D\n"),
     (["db", "export", "-o", "x", "-o", "y"], "db export: one -o only"),
-    (["db", "export", "--db=x.db", "-o", "./x.db"], "-o ./x.db would overwrite the database"),
+    *((["db", "export", "--db=x.db", "-o", f"./x.db{end}"],
+       f"-o ./x.db{end} would overwrite the database") for end in ("", "-journal", "-wal")),
     *((["db", "prune", f"--older-than={days}"], "expected a whole number of days from 1 to 36500")
       for days in ("0", "-1", "x", "40000", "1.5")),
     (["machine", "--older-than=3"], "machine: takes no --older-than\n"),
@@ -128,6 +129,15 @@ def test_wrong_command_line(arguments, message, tmp_path, monkeypatch):
     out, err = attc(*arguments, status=2)
     assert message in err and out == ""
     assert [file.name for file in tmp_path.iterdir()] == ["x.db"]
+
+
+def test_a_database_is_no_text(path):
+    fill(path, entry(0))
+    for command in ["db", "import", path], ["run", EXAMPLES / "multi_head.attn", "-D", "n=4,m=4",
+                                            "--schedules", path]:
+        err = attc(*command, status=1)[1]
+        assert f"error: {path} is a database, and no text of schedules\n" in err
+        assert "hint: attc db merge takes databases, --db uses one\n" in err
 
 
 def test_help_tells_of_it():

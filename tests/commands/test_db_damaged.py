@@ -200,7 +200,10 @@ def test_sound_entries_beside_damaged_ones(sound, tmp_path):
 def test_an_index_is_made_anew(sound, tmp_path):
     path = tmp_path / "x.db"
     replace(b'Some "CPU"', b'Same "CPU"')(path, sound)
-    assert "missing from index" in attc("db", "check", "--db", path, status=1)[1]
+    damaged = path.read_bytes()
+    for action in ["check"], ["import", "-"], ["merge", "-"]:  # nothing is written into it
+        err = attc("db", *action, "--db", path, status=1, stdin=text_of(entry(99)))[1]
+        assert "missing from index" in err and path.read_bytes() == damaged
     attc("db", "prune", "--db", path)
     assert attc("db", "check", "--db", path)[0].startswith(f"entries: {N_ENTRIES},")
 

@@ -8,6 +8,7 @@ import subprocess
 import time
 import xml.etree.ElementTree as ElementTree
 
+import numpy as np
 import pytest
 
 from attc import ATTC, EXAMPLES, SANITIZED, attc, attc_json, heed_signals
@@ -352,6 +353,36 @@ def test_a_shape_that_is_wrong(source, db, tmp_path, line, told):
     shapes.write_text(f"# wrong\nn=16,m=16\n{line}\n")
     out, err = tune(source, db, "--shapes", shapes, status=1)
     assert out == "" and f"{shapes}:3: " in err and told in err
+
+
+def test_a_shape_that_cannot_be_tuned_is_told_at_its_line(source, db, tmp_path):
+    shapes = tmp_path / "shapes.txt"
+    shapes.write_text("\nn=16,e=9999999,m=99999999\nn=16\nn=24,m=16\n")
+    _, err = tune(source, db, "--shapes", shapes, status=1)
+    assert f"{shapes}:2: this shape cannot be tuned\n" in err
+    assert "ended by an error: 2 of 3 shapes are left out, from n=16 on\n" in err
+
+
+@pytest.mark.parametrize("link", [False, True])
+def test_a_picture_overwrites_nothing_that_is_read(link, source, db, tmp_path):
+    text = source.read_text()
+    own = source.rename(tmp_path / "source.svg")
+    data = np.zeros((80, 16), np.float32)
+    np.save(tmp_path / "X.npy", data)
+    x = (tmp_path / "X.npy").rename(tmp_path / "x.svg")
+    for read, what in (own, "source"), (x, "data"):
+        picture = read
+        if link:
+            picture = tmp_path / f"link-{what}.svg"
+            picture.symlink_to(read)
+        _, err = attc("tune", own, *D, f"X={x}", "--db", db, "-o", picture, status=1)
+        assert f"-o {picture} would overwrite the {what} {read}\n" in err
+    assert own.read_text() == text and (np.load(x) == data).all() and not db.exists()
+
+
+def test_no_picture_stays_of_a_search_that_fails(source, db, tmp_path):
+    tune(source, db, "-o", tmp_path / "a.svg", "--kernels", "nothing", status=1)
+    assert not (tmp_path / "a.svg").exists()
 
 
 def test_no_shapes(source, db, tmp_path):

@@ -47,7 +47,7 @@ static bool read_lines(Options *options, const char *at, TuneShapes *out) {
         size_t used = (size_t)(end - begin);
         while (used && strchr(" \t\r", begin[used - 1]))
             used--;
-        TuneShape shape = {.text = arena_strndup(session->arena, begin, used)};
+        TuneShape shape = {.text = arena_strndup(session->arena, begin, used), .line = line};
         const char *why = used && *begin != '#' ? read_shape(session, &shape) : NULL;
         if (why) {
             problem(options, "%s:%u: %s", options->shapes, line, why);
@@ -65,7 +65,7 @@ static bool read_lines(Options *options, const char *at, TuneShapes *out) {
 bool tune_shapes_read(Options *options, TuneShapes *out) {
     Session *session = options->session;
     if (!options->shapes) {
-        vec_push(session->arena, out, (TuneShape){"", session->overrides});
+        vec_push(session->arena, out, (TuneShape){"", 0, session->overrides});
         return true;
     }
     Sources *sources = sources_new(session->arena);

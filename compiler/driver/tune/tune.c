@@ -4,15 +4,28 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "arguments.h"
 #include "driver/tune/tuning.h"
 
 // ---- one shape ----------------------------------------------------------------------------------
+
+// What is read is not overwritten by the picture.
+static bool may_draw(const Tuner *tuner) {
+    Options *options = tuner->options;
+    const char *path = options->outputs.count ? options->outputs.at[0] : NULL;
+    for (uint32_t i = 0; path && i < options->inputs.count; i++)
+        if (att_argument_same_file(path, options->inputs.at[i].path)) {
+            problem(options, "-o %s would overwrite the data %s", path, options->inputs.at[i].path);
+            return false;
+        }
+    return !path || driver_may_write(options, path);
+}
 
 bool tuner_open(Tuner *tuner) {
     Arena *arena = tuner->options->session->arena;
     tuner->path = database_path(tuner->options); // what cannot be kept is not searched
     if (!tuner->path || !calls_open(tuner->options, tuner->target, &tuner->calls) ||
-        !tuner_choose_programs(tuner))
+        !may_draw(tuner) || !tuner_choose_programs(tuner))
         return false;
     if (tuner_is_ended(tuner)) {
         diag_remark(tuner->options->session->diags, (Span){0},
@@ -99,6 +112,9 @@ static int tune_each(Options *options, const Target *target, const TuneShapes *s
         session_join(options->session, own.session);
         session_free(own.session);
     }
+    if (status != EXIT_FINE && options->shapes)
+        diag_remark(options->session->diags, (Span){0}, "%s:%u: this shape cannot be tuned",
+                    options->shapes, shapes->at[i - 1].line);
     if (i < shapes->count)
         diag_remark(options->session->diags, (Span){0},
                     "%s: %u of %u shapes are left out, from %s on",

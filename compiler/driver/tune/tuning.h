@@ -143,6 +143,7 @@ bool tuner_keep_measurements(Tuner *tuner);
 // ---- shapes.c ----
 typedef struct {
     const char *text;
+    uint32_t line;      // of the file
     DimExtents extents; // with those of -D of other dims
 } TuneShape;
 typedef VEC(TuneShape) TuneShapes;
