@@ -94,12 +94,14 @@ static const char *readonly_reason(int status) {
     }
 }
 
+static const char NO_DATABASE[] = "is no database of schedules, or its beginning is damaged";
+
 static const char *reason_of(Arena *arena, sqlite3 *handle, int status) {
     const char *message = handle ? sqlite3_errmsg(handle) : sqlite3_errstr(status);
     int error = handle ? sqlite3_system_errno(handle) : 0;
     switch (status & 0xff) { // the kind of an extended code
     case SQLITE_NOTADB:
-        return "is no database of schedules, or its beginning is damaged";
+        return NO_DATABASE;
     case SQLITE_CORRUPT:
     case SQLITE_TOOBIG:
     case SQLITE_SCHEMA:
@@ -302,10 +304,27 @@ static bool is_ours(TuneDb *db, const char **why) {
     return !*why;
 }
 
+// A file of a few bytes has no pages to SQLite, but is none that it may write over. Asked again:
+// another process may have put the first ones before the look at the file.
+static bool count_pages(TuneDb *db, const char *path, int64_t *pages, const char **why) {
+    bool is_there;
+    if (!ask_number(db, "PRAGMA page_count", NULL, pages, why))
+        return false;
+    if (*pages)
+        return true;
+    if (!look_at(db->arena, path, &is_there, why))
+        return false;
+    if (is_there && !ask_number(db, "PRAGMA page_count", NULL, pages, why))
+        return false;
+    if (is_there && !*pages)
+        *why = NO_DATABASE;
+    return !*why;
+}
+
 // *empty: a file without pages, as it is before the first entry is put.
-static bool prepare(TuneDb *db, TuneDbMode mode, bool *empty, const char **why) {
+static bool prepare(TuneDb *db, const char *path, TuneDbMode mode, bool *empty, const char **why) {
     int64_t pages;
-    if (!ask_number(db, "PRAGMA page_count", NULL, &pages, why))
+    if (!count_pages(db, path, &pages, why))
         return false;
     *empty = !pages;
     if (*empty && mode == TUNE_DB_READ)
@@ -324,7 +343,7 @@ TuneDb *tune_db_open(Arena *arena, const char *path, TuneDbMode mode, const char
         return NULL;
     TuneDb *db = arena_new_of(arena, TuneDb);
     db->arena = arena;
-    bool ok = connect(db, path, mode, why) && prepare(db, mode, &empty, why);
+    bool ok = connect(db, path, mode, why) && prepare(db, path, mode, &empty, why);
     if (ok && !(empty && mode == TUNE_DB_READ))
         return db;
     tune_db_close(db);

@@ -94,6 +94,7 @@ LAYOUT = "is damaged: its table of schedules is another"
 # Name, damage, what `check` tells.
 DATABASES = [
     ("empty", instead(b""), "does not exist, or is empty"),
+    *((f"{n} bytes", cut(n), NO_DATABASE) for n in (1, 2, 15)),
     ("zeros", instead(bytes(3 * PAGE)), NO_DATABASE),
     ("noise", instead(bytes(i * i % 251 for i in range(3 * PAGE))), NO_DATABASE),
     ("a text", instead(text_of(entry(0)).encode()), NO_DATABASE),
