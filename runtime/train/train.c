@@ -92,7 +92,7 @@ typedef struct {
     char **argv;
     const AttTrainer *trainer;
     const Values *values;
-    const char *chosen; // alternatives of kernels of the run that is gone on with; NULL: none
+    const char *chosen; // alternatives of kernels of the run that is gone on with; NULL: not told
     AttContext *ctx;
     AttModel model;
     AttUpdater updater;
@@ -289,6 +289,9 @@ static AttStatus check_tune(Run *r) {
 
 // Those of a run that is gone on with, so that it has the same bits.
 static AttStatus take_chosen(Run *r) {
+    if (!r->chosen)
+        att_command_note(r->argv, "its settings do not tell which schedules the run was tuned to; "
+                                  "it goes on with the default ones");
     if (!r->chosen || !*r->chosen)
         return ATT_OK;
     AttStatus status = att_choices_read(r->ctx, r->trainer->gradient, r->chosen, &r->choices);
@@ -582,7 +585,7 @@ int att_command_train(const AttTrainer *trainer, int argc, char **argv) {
         values.held_out = 0; // all of --data is to be learned
     if (!status)
         status =
-            run_with(trainer, argv, &values, owner ? att_settings_fact(owner, FACT_KERNELS) : NULL);
+            run_with(trainer, argv, &values, owner ? att_settings_fact(owner, FACT_KERNELS) : "");
     att_options_free(&usage, &options);
     att_settings_free(owner);
     return status;

@@ -105,6 +105,17 @@ def test_tuning_again_keeps_what_was_chosen_unless_another_is_faster(made, choos
     assert chosen(made, "anew") == text
 
 
+@pytest.mark.parametrize("what", [3, {}, []], ids=["number", "object", "list"])
+def test_settings_that_do_not_tell_what_was_chosen(what, made, choosing, request):
+    out = f"untold-{request.node.callspec.id}"
+    choose(made, "train", *USUAL, "--out", out, "--steps", 1)
+    chosen(made, out, what)
+    said = choose(made, "train", "--out", out, "--resume", "--steps", 2)
+    assert "its settings do not tell which schedules the run was tuned to" in said
+    assert chosen(made, out) == ""
+    assert "do not tell" not in choose(made, "train", "--out", out, "--resume", "--steps", 3)
+
+
 def test_choices_of_other_code(made, choosing, code):
     choose(made, "train", *USUAL, "--out", "moved", "--steps", 2)
     level, _, hash_ = code.partition(" ")
