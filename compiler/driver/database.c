@@ -24,6 +24,16 @@ TuneDb *database_open(Options *options, const char *path, TuneDbMode mode) {
     return db;
 }
 
+TuneDb *database_open_whole(Options *options, const char *path) {
+    const char *why = NULL;
+    TuneDb *db = database_open(options, path, TUNE_DB_WRITE);
+    if (!db || tune_db_is_whole(db, &why))
+        return db;
+    database_problem(options, path, why);
+    tune_db_close(db);
+    return NULL;
+}
+
 // Not among the session's sources: an import of the file is no second one.
 bool database_read_text(Options *options, const char *path, TuneEntries *out) {
     Arena *arena = options->session->arena;

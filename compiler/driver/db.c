@@ -203,22 +203,12 @@ static int export_entries(Options *options, const char *path) {
     return EXIT_FINE;
 }
 
-// To add to it. NULL after a message, also where it is damaged.
-static TuneDb *open_whole(Options *options, const char *path) {
-    const char *why = NULL;
-    TuneDb *db = database_open(options, path, TUNE_DB_WRITE);
-    if (!db || tune_db_is_whole(db, &why))
-        return db;
-    database_problem(options, path, why);
-    tune_db_close(db);
-    return NULL;
-}
-
 static int import_entries(Options *options, const char *path) {
     const char *why;
     TuneEntries entries = {0};
-    TuneDb *db =
-        database_read_text(options, options->file, &entries) ? open_whole(options, path) : NULL;
+    TuneDb *db = database_read_text(options, options->file, &entries)
+                     ? database_open_whole(options, path)
+                     : NULL;
     bool ok = db && tune_db_put_all(db, &entries, &why);
     if (ok)
         printf("imported: %u\n", entries.count);
@@ -248,7 +238,7 @@ static int merge_entries(Options *options, const char *path) {
     TuneEntries entries = {0};
     bool ok = is_text(options->file) ? database_read_text(options, options->file, &entries)
                                      : read_db(options, options->file, &entries);
-    TuneDb *db = ok ? open_whole(options, path) : NULL;
+    TuneDb *db = ok ? database_open_whole(options, path) : NULL;
     ok = db && tune_db_merge(db, &entries, &kept, &why);
     if (ok)
         printf("taken: %u; as fast or faster here: %u\n", kept, entries.count - kept);

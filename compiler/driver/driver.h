@@ -162,6 +162,8 @@ const char *database_path(Options *options); // --db, or where it is without; NU
 int database_problem(Options *options, const char *path, const char *why);
 // NULL after a message. To read, one that has nothing in it yet is none.
 TuneDb *database_open(Options *options, const char *path, TuneDbMode mode);
+// To add to it: nothing is added to one that is damaged.
+TuneDb *database_open_whole(Options *options, const char *path);
 // Of a text, "-" for standard input. false after a message.
 bool database_read_text(Options *options, const char *path, TuneEntries *out);
 

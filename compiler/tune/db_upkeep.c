@@ -156,14 +156,11 @@ static bool prune_table(TuneDb *db, const DbTable *table, const char *oldest, Tu
 }
 
 static bool prune_tables(TuneDb *db, const char *oldest, TunePruned *out, const char **why) {
-    TunePruned counts;
-    TuneRows schedules, measurements, rates;
-    bool ok = prune_table(db, &tables[MEASUREMENTS], oldest, &counts, &measurements, why) &&
-              prune_table(db, &tables[RATES], NULL, &counts, &rates, why) &&
-              prune_table(db, &tables[SCHEDULES], oldest, out, &schedules, why);
-    out->measurements = ok ? measurements : (TuneRows){0};
-    out->rates = ok ? rates : (TuneRows){0};
-    return ok;
+    TunePruned others;
+    TuneRows schedules;
+    return prune_table(db, &tables[SCHEDULES], oldest, out, &schedules, why) &&
+           prune_table(db, &tables[MEASUREMENTS], oldest, &others, &out->measurements, why) &&
+           prune_table(db, &tables[RATES], NULL, &others, &out->rates, why);
 }
 
 bool tune_db_prune(TuneDb *db, const char *oldest, TunePruned *out, const char **why) {

@@ -96,6 +96,18 @@ def test_every_block_is_of_a_kind_that_is_known():
             assert LINES.fullmatch(block.kind), f"{block}: what is '{block.kind}'?"
 
 
+def test_makefile_has_what_make_is_called_with():
+    """Targets and variables of every `make` in README.md."""
+    calls = re.findall(r"(?:^|`)make ([a-z-]+)((?: [\w.]+=(?:'[^']*'|[^\s`)]*))*)",
+                       (ROOT / "README.md").read_text(), re.M)
+    makefile = (ROOT / "Makefile").read_text()
+    assert len(calls) > 10
+    for target, settings in calls:
+        assert re.search(rf"^(?:.* )?{target}(?: .*)?:(?!=)", makefile, re.M), target
+        for variable in re.findall(r" ([\w.]+)=", settings):
+            assert f"$({variable})" in makefile or f"$(if $({variable})" in makefile, variable
+
+
 @of_kind("attn")
 def test_programs(block, tmp_path):
     source = tmp_path / "source.attn"

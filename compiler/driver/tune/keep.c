@@ -6,12 +6,8 @@
 #include "driver/tune/tuning.h"
 
 bool tuner_open_db(Tuner *tuner) {
-    tuner->db = database_open(tuner->options, tuner->path, TUNE_DB_WRITE);
-    const char *why = NULL;
-    if (!tuner->db || tune_db_is_whole(tuner->db, &why))
-        return tuner->db;
-    database_problem(tuner->options, tuner->path, why);
-    return false;
+    tuner->db = database_open_whole(tuner->options, tuner->path);
+    return tuner->db;
 }
 
 // ---- winners ------------------------------------------------------------------------------------
