@@ -25,6 +25,8 @@ typedef struct {
     double flops_per_second;  // f32, a fused multiply-add counts two
     double splats_per_second; // loads of one element from L1 into all lanes of a vector
     double l1_bytes_per_second, l2_bytes_per_second, l3_bytes_per_second, memory_bytes_per_second;
+    // of a byte that is written and goes back there some time: the bytes that are read meanwhile
+    double l2_write_cost, l3_write_cost, memory_write_cost;
     // of what microkernels ask for line by line in rows apart, the part that they wait for beside
     // their arithmetic, at the rates above; what else is waited for is told in times of it
     double scattered_exposed;

@@ -91,6 +91,9 @@ static Machine measure(Arena *arena, const Target *host) {
     machine.l2_bytes_per_second = two_digits(machine.l2_bytes_per_second);
     machine.l3_bytes_per_second = twelve_steps(machine.l3_bytes_per_second);
     machine.memory_bytes_per_second = twelve_steps(machine.memory_bytes_per_second);
+    machine.l2_write_cost = two_digits(machine.l2_write_cost);
+    machine.l3_write_cost = two_digits(machine.l3_write_cost);
+    machine.memory_write_cost = two_digits(machine.memory_write_cost);
     // Parts from below. Of the first 22 measurements of an Intel Xeon (6.167.1), not in pairs, had
     // 18 between 0.31 and 0.38.
     machine.scattered_exposed = tenths(machine.scattered_exposed);

@@ -1,11 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-// The caches and rates of the machine that this runs on, measured in a third of a second.
+// The caches and rates of the machine that this runs on, measured in less than half a second.
 //
 // Multiply-adds are those of a microkernel with its data in L1, splats those of its rows alone. For
-// the caches, one core reads ranges of growing size again and again. The rates fall in steps where
-// a range no longer fits a level; the four flat pieces that fit the curve best are L1, L2, L3 and
-// memory. Virtual machines tell sizes that their tenants do not have; what is told says how many
-// cores share L3, and the size of a level that is measured about as large.
+// the caches, one core reads ranges of growing size again and again (caches.c), and writes one of
+// each.
 //
 // Others may use the machine for some of that time, and what is measured is kept: everything is
 // measured in turns, on one core after the other, so that no rate is taken from one moment or
@@ -21,15 +19,12 @@
 #include <unistd.h>
 
 #include "attc.h"
-#include "cpu/cpu.h"
+#include "cpu/measure.h"
 
 enum {
-    RANGES = CPU_RANGES, // in KiB 8 << i/2 and half as much again
-    TURNS_LEAST = 5,     // the best of which counts for reading
+    RANGES = CPU_RANGES,
+    TURNS_LEAST = 5, // the best of which counts for reading
     TURNS_MOST = 100,
-    N_LEVELS = 4,     // L1, L2, L3, memory
-    LEVEL_LEAST = 2,  // ranges of a level
-    BETWEEN_MOST = 2, // ranges between two
     FLOATS_PER_STEP = 128,
     STEPS = 256, // of a call of the microkernel
     CALLS = 100,
@@ -41,15 +36,16 @@ enum {
     RATES_MOST = RUNS * TURNS_MOST,
     PAIRS_KEPT = 10, // one of so many
 };
-static const size_t HUGE_PAGE = 2 << 20;     // of which the largest range is a multiple
-static const double SECONDS = 0.2;           // no turn begins later, but for the least
-static const double FAR_SECONDS = 0.05;      // likewise
-static const size_t READ_AT_LEAST = 2 << 20; // bytes for one clock reading
-static const size_t FAR_BYTES = 128 << 20;   // for memory, where L3 is larger than all ranges
-static const double STEP_LEAST = 1.4, BETWEEN_ERROR = 0.05;
+_Static_assert((int)RATES_MOST <= (int)MEASURE_RATES_MOST, "rates to rank");
+static const size_t HUGE_PAGE = 2 << 20; // of which the largest range is a multiple
+static const double SECONDS = 0.2;       // no turn begins later, but for the least
+static const double FAR_SECONDS = 0.05, WRITING_SECONDS = 0.05; // likewise
+static const size_t READ_AT_LEAST = 2 << 20;                    // bytes for one clock reading
+static const size_t FAR_BYTES = 128 << 20; // for memory, where L3 is larger than all ranges
 // The share of runs that may be disturbed: a neighbour on the core's other thread slows all of them
 // down for as long as it works, often for most of the time.
 static const double SLOWER = 0.97;
+static const double WRITE_COST_MOST = 4; // in times of reading
 
 // ---- reading ----
 
@@ -89,23 +85,19 @@ static double seconds_now(void) {
     return (double)now.tv_sec + 1e-9 * (double)now.tv_nsec;
 }
 
-static size_t range_bytes(int i) {
-    return ((size_t)(i % 2 ? 12 : 8) << i / 2) << 10;
-}
-
 // Where a range lies in a turn. Pages are given out by chance, and where many of them meet in the
 // same sets a cache holds less: the best place counts, like the best turn.
-static const float *range_place(const float *memory, size_t bytes, int turn) {
-    size_t places = (range_bytes(RANGES - 1) - bytes) / HUGE_PAGE + 1;
+static float *range_place(float *memory, size_t bytes, int turn) {
+    size_t places = (measure_range_bytes(RANGES - 1) - bytes) / HUGE_PAGE + 1;
     return memory + (size_t)turn % places * (HUGE_PAGE / sizeof(float));
 }
 
 // Raises the rates of ranges, bytes per second, to what they are read with now.
-static void read_ranges(const float *memory, int vector_bytes, int turn, double *rates) {
+static void read_ranges(float *memory, int vector_bytes, int turn, double *rates) {
     float (*read)(const float *, size_t) = vector_bytes >= 64 ? read_v4 : read_v3;
     volatile float sink = 0;
     for (int i = 0; i < RANGES; i++) {
-        size_t bytes = range_bytes(i), times = 1 + READ_AT_LEAST / bytes;
+        size_t bytes = measure_range_bytes(i), times = 1 + READ_AT_LEAST / bytes;
         const float *range = range_place(memory, bytes, turn);
         sink += read(range, bytes / sizeof(float));
         double begun = seconds_now();
@@ -115,24 +107,47 @@ static void read_ranges(const float *memory, int vector_bytes, int turn, double 
     }
 }
 
-_Static_assert((int)RANGES <= RATES_MOST, "rates to rank");
+// ---- writing ----
 
-static int by_value(const void *a, const void *b) {
-    double x = *(const double *)a, y = *(const double *)b;
-    return (x > y) - (x < y);
+__attribute__((target("avx512f"), noinline)) static void write_v4(float *at, size_t count,
+                                                                  float number) {
+    __m512 x = _mm512_set1_ps(number);
+    for (size_t i = 0; i < count; i += FLOATS_PER_STEP)
+        for (int k = 0; k < FLOATS_PER_STEP; k += 16)
+            _mm512_store_ps(at + i + k, x);
 }
 
-// Of the rates [from, to) the one that `share` of them are below.
-static double ranked_rate(const double *rates, int from, int to, double share) {
-    double sorted[RATES_MOST];
-    int count = to - from;
-    memcpy(sorted, rates + from, sizeof *rates * (size_t)count);
-    qsort(sorted, (size_t)count, sizeof *sorted, by_value);
-    return sorted[(int)(share * count)];
+__attribute__((target("avx2"), noinline)) static void write_v3(float *at, size_t count,
+                                                               float number) {
+    __m256 x = _mm256_set1_ps(number);
+    for (size_t i = 0; i < count; i += FLOATS_PER_STEP)
+        for (int k = 0; k < FLOATS_PER_STEP; k += 8)
+            _mm256_store_ps(at + i + k, x);
 }
 
-static double median_rate(const double *rates, int from, int to) {
-    return ranked_rate(rates, from, to, 0.5);
+// Of one level: how fast it is read and written, bytes per second; 0 bytes: not measured.
+typedef struct {
+    size_t bytes;
+    double read, written;
+} Stream;
+
+// Raises both to what they are now. Nothing is behind a barrier: what was written goes back to
+// where it came from while more is written.
+static void read_and_write(float *memory, int vector_bytes, int turn, Stream *stream) {
+    float (*read)(const float *, size_t) = vector_bytes >= 64 ? read_v4 : read_v3;
+    void (*write)(float *, size_t, float) = vector_bytes >= 64 ? write_v4 : write_v3;
+    float *range = range_place(memory, stream->bytes, turn);
+    size_t count = stream->bytes / sizeof(float), times = 1 + READ_AT_LEAST / stream->bytes;
+    volatile float sink = read(range, count);
+    double begun = seconds_now();
+    for (size_t k = 0; k < times; k++)
+        sink += read(range, count);
+    double between = seconds_now();
+    for (size_t k = 0; k < times; k++)
+        write(range, count, (float)turn + 0.5F);
+    double ended = seconds_now(), bytes = (double)(stream->bytes * times);
+    stream->read = fmax(stream->read, bytes / (between - begun));
+    stream->written = fmax(stream->written, bytes / (ended - between));
 }
 
 // ---- multiply-adds ----
@@ -241,7 +256,7 @@ static double part_exposed(Pair *pairs, int count, double brought) {
     qsort(pairs, (size_t)count, sizeof *pairs, by_sum);
     for (int i = 0; i < kept; i++)
         longer[i] = pairs[i].apart - pairs[i].in_a_row;
-    return fmin(fmax(median_rate(longer, 0, kept) / brought, 0), 1);
+    return fmin(fmax(measure_median(longer, 0, kept) / brought, 0), 1);
 }
 
 // ---- splats ----
@@ -281,154 +296,11 @@ static void splat(const float *memory, int vector_bytes, double *rates) {
     }
 }
 
-// ---- levels ----
-
-// How far the ranges [from, to) are from one rate, in logarithms, so that levels count alike.
-static double unevenness(const double *rates, int from, int to) {
-    double level = median_rate(rates, from, to), sum = 0;
-    for (int i = from; i < to; i++)
-        sum += fabs(log(rates[i] / level));
-    return sum;
-}
-
-// Ranges [from, to) are of one level.
-typedef struct {
-    int from, to;
-} Level;
-
-typedef struct {
-    double rate[RANGES][RANGES + 1], uneven[RANGES][RANGES + 1]; // [from][to]
-    int l2_end;                                                  // L2 goes so far at least
-    double best;
-    Level levels[N_LEVELS], best_levels[N_LEVELS];
-} Fit;
-
-// Are these levels, one slower than the other? L3 and memory may be alike, as tenants of one
-// machine see them.
-static bool is_step(const Fit *fit, int level, int to) {
-    const Level *before = &fit->levels[level - 1], *here = &fit->levels[level];
-    return level == N_LEVELS - 1 ||
-           fit->rate[before->from][before->to] > STEP_LEAST * fit->rate[here->from][to];
-}
-
-// All ways to put level number `level` and those after it into the ranges from `from` on. Ranges
-// between two levels, which partly fit the first, may belong to none.
-static void fit_from(Fit *fit, int level, int from, double error) {
-    if (level == N_LEVELS - 1) {
-        fit->levels[level] = (Level){from, RANGES};
-        if (RANGES - from >= LEVEL_LEAST && error + fit->uneven[from][RANGES] < fit->best) {
-            fit->best = error + fit->uneven[from][RANGES];
-            memcpy(fit->best_levels, fit->levels, sizeof fit->levels);
-        }
-        return;
-    }
-    for (int to = from + LEVEL_LEAST; to < RANGES; to++) {
-        double here = error + fit->uneven[from][to];
-        fit->levels[level] = (Level){from, to};
-        if ((level && !is_step(fit, level, to)) || (level == 1 && to < fit->l2_end))
-            continue;
-        for (int between = 0; between <= BETWEEN_MOST && here < fit->best; between++)
-            if (to + between < RANGES)
-                fit_from(fit, level + 1, to + between, here + between * BETWEEN_ERROR);
-    }
-}
-
-// false: no way has a step where L1 and L2 end.
-static bool fit_levels(const double *rates, int l2_end, Level *levels) {
-    Fit fit = {.l2_end = l2_end, .best = INFINITY};
-    for (int from = 0; from < RANGES; from++)
-        for (int to = from + 1; to <= RANGES; to++) {
-            fit.uneven[from][to] = unevenness(rates, from, to);
-            fit.rate[from][to] = median_rate(rates, from, to);
-        }
-    fit_from(&fit, 0, 0, 0);
-    if (isfinite(fit.best))
-        memcpy(levels, fit.best_levels, sizeof fit.best_levels);
-    return isfinite(fit.best);
-}
-
-// ---- what the system tells ----
-
-// Cores that share the last cache, at least one.
-static int l3_sharers(void) {
-    FILE *file = fopen("/sys/devices/system/cpu/cpu0/cache/index3/shared_cpu_list", "re");
-    int count = 0, from, to;
-    char after = ',';
-    while (file && after == ',' && fscanf(file, "%d", &from) == 1) {
-        to = from;
-        if (fscanf(file, "%c", &after) == 1 && after == '-' &&
-            fscanf(file, "%d%c", &to, &after) < 1)
-            break;
-        count += to - from + 1;
-    }
-    if (file)
-        fclose(file);
-    return count < 1 ? 1 : count;
-}
-
 // Bytes of L1 and L2, 0 where nothing is told.
 static int64_t told_size(int level) {
     const int names[] = {_SC_LEVEL1_DCACHE_SIZE, _SC_LEVEL2_CACHE_SIZE};
     long bytes = sysconf(names[level]);
     return bytes > 0 ? bytes : 0;
-}
-
-// A step that ends before L2 does, as it is told, is none: what others have of L2, or pages that
-// meet in few sets, make larger ranges slower. No L3 is so small.
-static bool find_levels(const double *rates, int64_t told_l2, Level *levels) {
-    if (!fit_levels(rates, 0, levels))
-        return false;
-    int end = levels[2].to;
-    if ((int64_t)range_bytes(end - 1) <= told_l2)
-        (void)fit_levels(rates, end, levels);
-    return true;
-}
-
-// ---- facts ----
-
-// The largest range that is nearer to its level's rate than to the next one's.
-static int64_t level_size(const double *rates, const Level *level) {
-    double here = median_rate(rates, level[0].from, level[0].to);
-    double next = median_rate(rates, level[1].from, level[1].to);
-    int last = level[0].to - 1;
-    while (last + 1 < level[1].from && rates[last + 1] > sqrt(here * next))
-        last++;
-    return (int64_t)range_bytes(last);
-}
-
-// Of a core's own caches what is told, where that is up to twice what is measured: the last ranges
-// of a level share it with all else that the core does, on its other thread too.
-static int64_t own_size(const double *rates, const Level *level, int64_t told) {
-    int64_t measured = level_size(rates, level);
-    return measured < told && 2 * measured >= told ? told : measured;
-}
-
-bool cpu_set_caches(Machine *machine, const double rates[CPU_RANGES], const int64_t told[2]) {
-    Level levels[N_LEVELS];
-    if (!find_levels(rates, told[1], levels))
-        return false;
-    double *found[] = {&machine->l1_bytes_per_second, &machine->l2_bytes_per_second,
-                       &machine->l3_bytes_per_second, &machine->memory_bytes_per_second};
-    int64_t last = level_size(rates, &levels[2]);
-    // Between L3 and memory the rates fall slowly: only the last ranges are memory's for sure.
-    levels[N_LEVELS - 1].from = RANGES - LEVEL_LEAST;
-    for (int i = 0; i < N_LEVELS; i++)
-        *found[i] = median_rate(rates, levels[i].from, levels[i].to);
-    machine->l1_bytes = own_size(rates, &levels[0], told[0]);
-    machine->l2_bytes = own_size(rates, &levels[1], told[1]);
-    // No step behind L2's: all larger ranges are in L3, and memory is a guess for now.
-    bool guessed = *found[2] < STEP_LEAST * *found[3];
-    if (guessed) {
-        *found[2] = median_rate(rates, levels[2].from, RANGES);
-        *found[3] = *found[2] / 2;
-        last = (int64_t)range_bytes(RANGES - 1);
-    }
-    // Of L3 others have a share that changes: a power of two of it can be counted on.
-    last -= last & (last - 1) ? last / 3 : 0; // ranges are 2 or 3 times such a power
-    int sharers = l3_sharers();
-    last /= sharers < machine->threads ? sharers : machine->threads;
-    machine->l3_bytes = last > machine->l2_bytes ? last : machine->l2_bytes;
-    return guessed;
 }
 
 static float *make_range(size_t bytes) {
@@ -472,12 +344,14 @@ static void change_core(const cpu_set_t *usable, int *core) {
 
 // What is measured in turns; of each part of a machine that is exposed its panels.
 typedef enum { SCATTERED, ONE_SET, FAR, PARTS } Part;
+enum { STREAMS = 3 }; // L2, L3, memory
 typedef struct {
-    const float *memory;
+    float *memory;
     int vector_bytes;
     double rates[RANGES], flops[RATES_MOST], splats[RATES_MOST];
     Panels panels[PARTS];
     Pair pairs[PARTS][RATES_MOST];
+    Stream streams[STREAMS];
 } Measured;
 
 static void turn_near(Measured *to, int turn) {
@@ -490,6 +364,13 @@ static void turn_near(Measured *to, int turn) {
 
 static void turn_far(Measured *to, int turn) {
     take_pairs(to->memory, to->vector_bytes, to->panels[FAR], to->pairs[FAR] + turn * RUNS);
+}
+
+// Memory in the first turns only, which take it long.
+static void turn_writing(Measured *to, int turn) {
+    for (int i = 0; i < (turn < TURNS_LEAST ? STREAMS : STREAMS - 1); i++)
+        if (to->streams[i].bytes)
+            read_and_write(to->memory, to->vector_bytes, turn, &to->streams[i]);
 }
 
 // Everything in turns, on all cores that this may run on. Returns the number of runs.
@@ -509,15 +390,21 @@ static int in_turns(void (*one_turn)(Measured *, int), double seconds, Measured 
     return turns * RUNS;
 }
 
-// Of as much of L3 as L2 does not keep; 0 where it has no more than L2. The panels of a pair have
-// memory of their own each: what one brings to L2 the other must not find there.
-static void measure_far(Measured *measured, Machine *machine) {
-    int64_t most = (int64_t)range_bytes(RANGES - 1) / 3, bytes = 4 * machine->l2_bytes;
+// As much of L3 as L2 does not keep; 0 where it has no more than L2.
+static int64_t far_bytes(const Machine *machine) {
+    int64_t most = (int64_t)measure_range_bytes(RANGES - 1) / 3, bytes = 4 * machine->l2_bytes;
     int64_t l3 = machine->l3_bytes * machine->threads; // one core alone has all of it
     bytes = bytes < l3 / 4 ? bytes : l3 / 4;
     bytes = bytes < most ? bytes : most;
+    return 2 * bytes < 3 * machine->l2_bytes ? 0 : bytes;
+}
+
+// The panels of a pair have memory of their own each: what one brings to L2 the other must not find
+// there.
+static void measure_far(Measured *measured, Machine *machine) {
+    int64_t bytes = far_bytes(machine);
     machine->one_set_far_exposed = 0;
-    if (2 * bytes < 3 * machine->l2_bytes)
+    if (!bytes)
         return;
     int64_t group = 4 * STEPS * ONE_SET_APART;
     size_t from = (size_t)((bytes + group - 1) / group * group) / sizeof(float);
@@ -527,23 +414,48 @@ static void measure_far(Measured *measured, Machine *machine) {
     machine->one_set_far_exposed = part_exposed(measured->pairs[FAR], runs, brought);
 }
 
+// What is not measured stays. Writes over `measured->memory`.
+static void measure_writing(Measured *measured, bool has_memory, Machine *machine) {
+    double *costs[STREAMS] = {&machine->l2_write_cost, &machine->l3_write_cost,
+                              &machine->memory_write_cost};
+    int64_t near = machine->l2_bytes / 2;
+    measured->streams[0].bytes = (size_t)(near < 2 * machine->l1_bytes ? 0 : near);
+    measured->streams[1].bytes = (size_t)far_bytes(machine);
+    measured->streams[2].bytes = has_memory ? measure_range_bytes(RANGES - 1) : 0;
+    for (int i = 0; i < STREAMS; i++) // in whole steps
+        measured->streams[i].bytes -=
+            measured->streams[i].bytes % (FLOATS_PER_STEP * sizeof(float));
+    (void)in_turns(turn_writing, WRITING_SECONDS, measured);
+    double slowest = 0; // seconds of a byte: no level is written faster than one that is nearer
+    for (int i = 0; i < STREAMS; i++) {
+        const Stream *stream = &measured->streams[i];
+        if (!stream->bytes)
+            continue;
+        slowest = fmax(slowest, 1 / stream->written);
+        *costs[i] = fmin(fmax(stream->read * slowest, 1), WRITE_COST_MOST);
+    }
+}
+
 static void measure_all(Measured *measured, Machine *machine) {
     int runs = in_turns(turn_near, SECONDS, measured);
-    machine->flops_per_second = ranked_rate(measured->flops, 0, runs, SLOWER);
-    machine->splats_per_second = ranked_rate(measured->splats, 0, runs, SLOWER);
+    machine->flops_per_second = measure_ranked(measured->flops, 0, runs, SLOWER);
+    machine->splats_per_second = measure_ranked(measured->splats, 0, runs, SLOWER);
     machine->threads = att_cores_usable();
     double *memory_rate = &machine->memory_bytes_per_second;
-    if (cpu_set_caches(machine, measured->rates, (int64_t[]){told_size(0), told_size(1)}))
+    bool guessed =
+        cpu_set_caches(machine, measured->rates, (int64_t[]){told_size(0), told_size(1)});
+    if (guessed)
         *memory_rate =
             fmin(fmax(*memory_rate, far_rate(machine->vector_bytes)), machine->l3_bytes_per_second);
     double brought = 2.0 * machine->vector_bytes / machine->l2_bytes_per_second;
     machine->scattered_exposed = part_exposed(measured->pairs[SCATTERED], runs, brought);
     machine->one_set_exposed = part_exposed(measured->pairs[ONE_SET], runs, brought);
     measure_far(measured, machine);
+    measure_writing(measured, !guessed, machine);
 }
 
 bool cpu_measure(Machine *machine) {
-    float *memory = make_range(range_bytes(RANGES - 1));
+    float *memory = make_range(measure_range_bytes(RANGES - 1));
     Measured *measured = calloc(1, sizeof *measured);
     if (memory && measured) {
         for (int i = 0; i < 16384; i++)

@@ -27,6 +27,9 @@ FACTS = [
     "l2_bytes_per_second",
     "l3_bytes_per_second",
     "memory_bytes_per_second",
+    "l2_write_cost",
+    "l3_write_cost",
+    "memory_write_cost",
     "scattered_exposed",
     "one_set_exposed",
     "one_set_far_exposed",
@@ -168,6 +171,8 @@ def test_this_machine_is_measured_once(tmp_path):
     kept = json.loads(facts_file(tmp_path).read_text())
     assert first == kept and list(first) == FACTS
     assert 0 < first["l1_bytes"] <= first["l2_bytes"] <= first["l3_bytes"]
+    for name in [name for name in FACTS if name.endswith("_write_cost")]:
+        assert 1 <= first[name] <= 4 and float(f"{first[name]:.1e}") == first[name]
     for name in [name for name in FACTS if name.endswith("_per_second")]:  # two digits
         assert first[name] > 1e8 and float(f"{first[name]:.1e}") == first[name]
     for name in "l3_bytes_per_second", "memory_bytes_per_second":  # twelve steps of a decade

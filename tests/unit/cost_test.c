@@ -24,6 +24,9 @@ static const Machine plain = {
     .l2_bytes_per_second = 64e9,
     .l3_bytes_per_second = 32e9,
     .memory_bytes_per_second = 16e9,
+    .l2_write_cost = 2,
+    .l3_write_cost = 2,
+    .memory_write_cost = 2,
     .threads = 4,
     .task_seconds = 1e-6,
     .launch_seconds = 1e-5,
@@ -266,6 +269,31 @@ static void test_a_compute_stage_is_its_ops_or_its_traffic(void **state) {
     arena_free(arena);
 }
 
+// Results that go back to a level count as often as they are told to, whoever writes them; what is
+// read counts once.
+static void test_writing_costs_what_the_level_tells(void **state) {
+    (void)state;
+    Arena *arena = arena_new();
+    static const struct {
+        TrafficLevel level;
+        int64_t rows; // of 4 KiB, in and out
+    } cases[] = {{FROM_L2, 48}, {FROM_L3, 512}, {FROM_MEMORY, 16384}};
+    Kernel *copy = pointwise(arena, false, 16384);
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        Machine machine = plain;
+        double *const costs[] = {&machine.l2_write_cost, &machine.l3_write_cost,
+                                 &machine.memory_write_cost};
+        *costs[cases[i].level - FROM_L2] = 1.25;
+        int64_t extents[] = {cases[i].rows, 1024};
+        TileCost less = tile_cost(arena, copy, extents, &machine);
+        TileCost more = tile_cost(arena, copy, extents, &plain);
+        double bytes = less.stages.at[0].bytes[cases[i].level];
+        assert_near(more.stages.at[0].bytes[cases[i].level] / bytes, 3 / 2.25, 0.03);
+        assert_true(less.seconds < 0.9 * more.seconds);
+    }
+    arena_free(arena);
+}
+
 static void test_threads_share_the_tasks(void **state) {
     (void)state;
     Arena *arena = arena_new();
@@ -367,12 +395,18 @@ static void test_more_work_is_never_cheaper(void **state) {
         Machine less = plain;
         double *const rates[] = {&less.flops_per_second, &less.l2_bytes_per_second,
                                  &less.l3_bytes_per_second, &less.memory_bytes_per_second};
+        double *const costs[] = {&less.l2_write_cost, &less.l3_write_cost, &less.memory_write_cost};
         int64_t *const sizes[] = {&less.l1_bytes, &less.l2_bytes, &less.l3_bytes};
         for (int i = 0; i < 4; i++) {
             *rates[i] /= 2;
             assert_true(tile_cost(NULL, kernel, extents, &less).seconds >= cost.seconds * 0.999999);
             *rates[i] *= 2;
         }
+        for (int i = 2; i >= 0; i--) { // from near levels it would take longer than from far ones
+            *costs[i] *= 2;
+            assert_true(tile_cost(NULL, kernel, extents, &less).seconds >= cost.seconds * 0.999999);
+        }
+        less = plain;
         for (int i = 0; i < 3; i++) {
             *sizes[i] /= 2;
             assert_true(tile_cost(NULL, kernel, extents, &less).seconds >= cost.seconds * 0.999999);
@@ -445,6 +479,7 @@ int main(void) {
         cmocka_unit_test(test_summed_lanes_are_multiply_adds_and_sums_across),
         cmocka_unit_test(test_shared_lanes_are_a_product_for_each_vector),
         cmocka_unit_test(test_a_compute_stage_is_its_ops_or_its_traffic),
+        cmocka_unit_test(test_writing_costs_what_the_level_tells),
         cmocka_unit_test(test_threads_share_the_tasks),
         cmocka_unit_test(test_the_rest_of_the_tasks_takes_its_own_time),
         cmocka_unit_test(test_ranges_count_by_their_length),

@@ -150,7 +150,10 @@ static const Machine machine = {.vector_bytes = 32,
                                 .l1_bytes_per_second = 150e9,
                                 .l2_bytes_per_second = 80e9,
                                 .l3_bytes_per_second = 30e9,
-                                .memory_bytes_per_second = 15e9};
+                                .memory_bytes_per_second = 15e9,
+                                .l2_write_cost = 2,
+                                .l3_write_cost = 2,
+                                .memory_write_cost = 2};
 
 // A range counts as long as its bounds say on average, and costs less than all of it.
 static void test_cost_of_ranges(void **state) {

@@ -19,6 +19,7 @@
 enum { PAIRS_LEAST = 3, AGAIN_MAX = 2 };
 enum { PAIRS_LAST = 15 }; // what is usual in the last rounds
 static const double SECONDS_OF_ROUND = 0.1, SECONDS_OF_LAST = 0.5; // for short programs
+enum { RUNS_MOST = 100 };                                          // in a row, of the shortest
 static const double HOPELESS = 1.2;                                // times of the best so far
 static const double DISTURBED = 0.85;                              // of the usual peak
 
@@ -59,7 +60,9 @@ typedef struct {
     const TuneRound *round;
     double *ratios, *seconds, *of_default; // by site and pair
     double *ours, *theirs;                 // by site, of the last pair
+    double *once;                          // by site, of one run
     uint32_t pairs, rounds;                // rounds: last ones that share the time left, at most
+    uint32_t runs;                         // in a row, which count as one
 } Contest;
 
 static void note_pair(Contest *c, uint32_t site) {
@@ -69,12 +72,25 @@ static void note_pair(Contest *c, uint32_t site) {
     c->ratios[at] = c->theirs[site] > 0 ? c->ours[site] / c->theirs[site] : NAN;
 }
 
+// What several runs in a row take on average.
+static bool run_in_a_row(Contest *c, const Candidate *candidate, double *seconds) {
+    uint32_t sites = c->tuner->spaces.at.count;
+    memset(seconds, 0, sites * sizeof *seconds);
+    for (uint32_t run = 0; run < c->runs; run++) {
+        if (!candidate_run(c->tuner, candidate, c->once))
+            return false;
+        for (uint32_t i = 0; i < sites; i++)
+            seconds[i] += c->once[i] / c->runs;
+    }
+    return true;
+}
+
 static bool run_pair(Contest *c) {
     Tuner *tuner = c->tuner;
     bool first = c->pairs % 2;
-    bool fine = (first || candidate_run(tuner, &tuner->reference, c->theirs)) &&
-                candidate_run(tuner, c->candidate, c->ours) &&
-                (!first || candidate_run(tuner, &tuner->reference, c->theirs));
+    bool fine = (first || run_in_a_row(c, &tuner->reference, c->theirs)) &&
+                run_in_a_row(c, c->candidate, c->ours) &&
+                (!first || run_in_a_row(c, &tuner->reference, c->theirs));
     if (!fine)
         return false;
     note_default(tuner, c->theirs);
@@ -118,6 +134,12 @@ static PairsWanted pairs_wanted(const Contest *c, double seconds_of_pair) {
     return (PairsWanted){(uint32_t)fmax(fmin(usual, most), least), (uint32_t)fmax(most, least)};
 }
 
+// So that the most pairs of short programs fill a round's time.
+static uint32_t runs_wanted(const Contest *c, double seconds_of_pair) {
+    double seconds = c->round->last ? SECONDS_OF_LAST : SECONDS_OF_ROUND;
+    return (uint32_t)clamp((int64_t)(seconds / ATT_PAIRS_MOST / seconds_of_pair), 1, RUNS_MOST);
+}
+
 // Does a trial of the last rounds look faster than the default, without being surely so?
 static bool is_open(const Contest *c) {
     double sure = att_confidence_wanted(tune_search_last(c->tuner->search));
@@ -141,7 +163,8 @@ static bool run_contest(Contest *c) {
     PairsWanted wanted = {1, 1};
     uint32_t heard = c->tuner->signals;
     c->pairs = 0;
-    if (!candidate_run(c->tuner, c->candidate, c->ours)) // pages and caches are as later
+    c->runs = 1;
+    if (!run_in_a_row(c, c->candidate, c->ours)) // pages and caches are as later
         return false;
     for (uint32_t until = 1; c->pairs < until;) {
         if (c->round->last ? tuner_is_ended(c->tuner) : att_signals_came(&c->tuner->held))
@@ -150,8 +173,13 @@ static bool run_contest(Contest *c) {
         if (!run_pair(c))
             return false;
         if (c->pairs == 1 || c->tuner->signals > heard) {
+            double seconds_of_pair = pipeline_seconds() - start;
+            if (c->pairs == 1) {
+                c->runs = runs_wanted(c, seconds_of_pair);
+                seconds_of_pair *= c->runs;
+            }
             heard = c->tuner->signals;
-            wanted = pairs_wanted(c, pipeline_seconds() - start);
+            wanted = pairs_wanted(c, seconds_of_pair);
             until = wanted.usual > c->pairs ? wanted.usual : c->pairs;
         }
         if (c->pairs == ATT_PAIRS_HOPELESS && is_hopeless(c))
@@ -198,6 +226,7 @@ static Contest contest_open(Tuner *tuner, const Candidate *candidate, const Tune
     c.of_default = arena_array(arena, double, n *ATT_PAIRS_MOST + 1);
     c.ours = arena_array(arena, double, n + 1);
     c.theirs = arena_array(arena, double, n + 1);
+    c.once = arena_array(arena, double, n + 1);
     return c;
 }
 

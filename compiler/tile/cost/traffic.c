@@ -305,8 +305,18 @@ typedef struct {
     const Machine *machine;
     double usable[2]; // part of L1 and L2 that it can use
     double far[2];    // times as long as its bytes take from L3 and from memory
-    double *to;       // bytes by level
+    bool writes;      // what is written goes back some time
+    double *to;       // bytes by level, as ones that are read
 } Flow;
+
+// Bytes that are read in the time that one takes which is written.
+static double write_cost(const Machine *machine, TrafficLevel level) {
+    const double costs[N_FROM] = {[FROM_L1] = 1,
+                                  [FROM_L2] = machine->l2_write_cost,
+                                  [FROM_L3] = machine->l3_write_cost,
+                                  [FROM_MEMORY] = machine->memory_write_cost};
+    return costs[level];
+}
 
 // Adds `bytes` to the levels that hold data of `own` bytes, when it was touched at this distance,
 // its own bytes included.
@@ -318,10 +328,13 @@ static void add_from(const Flow *flow, Distance distance, double own, double byt
         double set = level == 2 ? distance.part : distance.bytes - own + own / flow->usable[level];
         double held = (SPILLS - set / sizes[level]) / (SPILLS - FITS);
         held = larger(lesser(larger(held, 0), 1), inside);
-        flow->to[FROM_L1 + level] += (held - inside) * bytes * (level == 2 ? flow->far[0] : 1);
+        double each = (flow->writes ? write_cost(flow->machine, FROM_L1 + level) : 1) *
+                      (level == 2 ? flow->far[0] : 1);
+        flow->to[FROM_L1 + level] += (held - inside) * bytes * each;
         inside = held;
     }
-    flow->to[FROM_MEMORY] += (1 - inside) * bytes * flow->far[1];
+    double each = flow->writes ? write_cost(flow->machine, FROM_MEMORY) : 1;
+    flow->to[FROM_MEMORY] += (1 - inside) * bytes * each * flow->far[1];
 }
 
 // The part of an access that one more turn of a loop brings for the first time.
@@ -352,9 +365,8 @@ static void add_access(const Walk *w, const Stage *stage, const Access *access, 
     uint16_t memory = buffer_memory(w->kernel, access->buffer);
     uint64_t dims = scratch ? 0 : dims_of(access);
     bool writes = stage_writes(w->kernel, stage, access->buffer);
-    double ways = writes ? 2 : 1; // what is written goes back some time
-    double left = w->times * ways * cost_touched_bytes(w, stage, access, w->length);
-    Flow flow = {.machine = machine, .usable = {1, 1}, .to = bytes};
+    double left = w->times * cost_touched_bytes(w, stage, access, w->length);
+    Flow flow = {.machine = machine, .usable = {1, 1}, .writes = writes, .to = bytes};
     cost_find_far_parts(w, stage, access, flow.far);
     bool under_way = writes && stage->kind == STAGE_COMPUTE;
     for (int i = 0; under_way && i < 2; i++)
