@@ -37,11 +37,11 @@ enum {
     PAIRS_KEPT = 10, // one of so many
 };
 _Static_assert((int)RATES_MOST <= (int)MEASURE_RATES_MOST, "rates to rank");
-static const size_t HUGE_PAGE = 2 << 20; // of which the largest range is a multiple
-static const double SECONDS = 0.2;       // no turn begins later, but for the least
-static const double FAR_SECONDS = 0.05, WRITING_SECONDS = 0.05; // likewise
-static const size_t READ_AT_LEAST = 2 << 20;                    // bytes for one clock reading
-static const size_t FAR_BYTES = 128 << 20; // for memory, where L3 is larger than all ranges
+static const size_t HUGE_PAGE = 2 << 20;     // of which the largest range is a multiple
+static const double SECONDS = 0.2;           // no turn begins later, but for the least
+static const double FAR_SECONDS = 0.05;      // likewise
+static const size_t READ_AT_LEAST = 2 << 20; // bytes for one clock reading
+static const size_t FAR_BYTES = 128 << 20;   // for memory, where L3 is larger than all ranges
 // The share of runs that may be disturbed: a neighbour on the core's other thread slows all of them
 // down for as long as it works, often for most of the time.
 static const double SLOWER = 0.97;
@@ -125,19 +125,22 @@ __attribute__((target("avx2"), noinline)) static void write_v3(float *at, size_t
             _mm256_store_ps(at + i + k, x);
 }
 
-// Of one level: how fast it is read and written, bytes per second; 0 bytes: not measured.
+enum { STREAMS = 3 }; // L2, L3, memory
+static const size_t stream_bytes[STREAMS] = {PANELS_BYTES, 6 << 20, 48 << 20};
+
+// How fast a stream is read and written, bytes per second.
 typedef struct {
-    size_t bytes;
     double read, written;
 } Stream;
 
 // Raises both to what they are now. Nothing is behind a barrier: what was written goes back to
 // where it came from while more is written.
-static void read_and_write(float *memory, int vector_bytes, int turn, Stream *stream) {
+static void read_and_write(float *memory, size_t bytes, int vector_bytes, int turn,
+                           Stream *stream) {
     float (*read)(const float *, size_t) = vector_bytes >= 64 ? read_v4 : read_v3;
     void (*write)(float *, size_t, float) = vector_bytes >= 64 ? write_v4 : write_v3;
-    float *range = range_place(memory, stream->bytes, turn);
-    size_t count = stream->bytes / sizeof(float), times = 1 + READ_AT_LEAST / stream->bytes;
+    float *range = range_place(memory, bytes, turn);
+    size_t count = bytes / sizeof(float), times = 1 + READ_AT_LEAST / bytes;
     volatile float sink = read(range, count);
     double begun = seconds_now();
     for (size_t k = 0; k < times; k++)
@@ -145,9 +148,9 @@ static void read_and_write(float *memory, int vector_bytes, int turn, Stream *st
     double between = seconds_now();
     for (size_t k = 0; k < times; k++)
         write(range, count, (float)turn + 0.5F);
-    double ended = seconds_now(), bytes = (double)(stream->bytes * times);
-    stream->read = fmax(stream->read, bytes / (between - begun));
-    stream->written = fmax(stream->written, bytes / (ended - between));
+    double ended = seconds_now(), all = (double)(bytes * times);
+    stream->read = fmax(stream->read, all / (between - begun));
+    stream->written = fmax(stream->written, all / (ended - between));
 }
 
 // ---- multiply-adds ----
@@ -344,9 +347,8 @@ static void change_core(const cpu_set_t *usable, int *core) {
 
 // What is measured in turns; of each part of a machine that is exposed its panels.
 typedef enum { SCATTERED, ONE_SET, FAR, PARTS } Part;
-enum { STREAMS = 3 }; // L2, L3, memory
 typedef struct {
-    float *memory;
+    float *memory, *written; // what is written has memory of its own
     int vector_bytes;
     double rates[RANGES], flops[RATES_MOST], splats[RATES_MOST];
     Panels panels[PARTS];
@@ -354,23 +356,23 @@ typedef struct {
     Stream streams[STREAMS];
 } Measured;
 
+// Memory in the first turns only, which take it long.
+static void turn_writing(Measured *to, int turn) {
+    for (int i = 0; i < (turn < TURNS_LEAST ? STREAMS : STREAMS - 1); i++)
+        read_and_write(to->written, stream_bytes[i], to->vector_bytes, turn, &to->streams[i]);
+}
+
 static void turn_near(Measured *to, int turn) {
     read_ranges(to->memory, to->vector_bytes, turn, to->rates);
     contract(to->memory, to->vector_bytes, to->flops + turn * RUNS);
     splat(to->memory, to->vector_bytes, to->splats + turn * RUNS);
     for (int part = SCATTERED; part <= ONE_SET; part++)
         take_pairs(to->memory, to->vector_bytes, to->panels[part], to->pairs[part] + turn * RUNS);
+    turn_writing(to, turn);
 }
 
 static void turn_far(Measured *to, int turn) {
     take_pairs(to->memory, to->vector_bytes, to->panels[FAR], to->pairs[FAR] + turn * RUNS);
-}
-
-// Memory in the first turns only, which take it long.
-static void turn_writing(Measured *to, int turn) {
-    for (int i = 0; i < (turn < TURNS_LEAST ? STREAMS : STREAMS - 1); i++)
-        if (to->streams[i].bytes)
-            read_and_write(to->memory, to->vector_bytes, turn, &to->streams[i]);
 }
 
 // Everything in turns, on all cores that this may run on. Returns the number of runs.
@@ -414,25 +416,22 @@ static void measure_far(Measured *measured, Machine *machine) {
     machine->one_set_far_exposed = part_exposed(measured->pairs[FAR], runs, brought);
 }
 
-// What is not measured stays. Writes over `measured->memory`.
-static void measure_writing(Measured *measured, bool has_memory, Machine *machine) {
+// Of the streams that lie in their levels; what is not measured stays.
+static void set_write_costs(const Measured *measured, bool has_memory, Machine *machine) {
     double *costs[STREAMS] = {&machine->l2_write_cost, &machine->l3_write_cost,
                               &machine->memory_write_cost};
-    int64_t near = machine->l2_bytes / 2;
-    measured->streams[0].bytes = (size_t)(near < 2 * machine->l1_bytes ? 0 : near);
-    measured->streams[1].bytes = (size_t)far_bytes(machine);
-    measured->streams[2].bytes = has_memory ? measure_range_bytes(RANGES - 1) : 0;
-    for (int i = 0; i < STREAMS; i++) // in whole steps
-        measured->streams[i].bytes -=
-            measured->streams[i].bytes % (FLOATS_PER_STEP * sizeof(float));
-    (void)in_turns(turn_writing, WRITING_SECONDS, measured);
+    size_t l1 = (size_t)machine->l1_bytes, l2 = (size_t)machine->l2_bytes,
+           l3 =
+               (size_t)machine->l3_bytes * (size_t)machine->threads; // one core alone has all of it
+    const size_t *bytes = stream_bytes;
+    bool there[STREAMS] = {bytes[0] > l1 && bytes[0] <= l2,
+                           2 * bytes[1] >= 3 * l2 && bytes[1] <= l3, has_memory && bytes[2] > l3};
     double slowest = 0; // seconds of a byte: no level is written faster than one that is nearer
     for (int i = 0; i < STREAMS; i++) {
-        const Stream *stream = &measured->streams[i];
-        if (!stream->bytes)
+        if (!there[i])
             continue;
-        slowest = fmax(slowest, 1 / stream->written);
-        *costs[i] = fmin(fmax(stream->read * slowest, 1), WRITE_COST_MOST);
+        slowest = fmax(slowest, 1 / measured->streams[i].written);
+        *costs[i] = fmin(fmax(measured->streams[i].read * slowest, 1), WRITE_COST_MOST);
     }
 }
 
@@ -451,23 +450,26 @@ static void measure_all(Measured *measured, Machine *machine) {
     machine->scattered_exposed = part_exposed(measured->pairs[SCATTERED], runs, brought);
     machine->one_set_exposed = part_exposed(measured->pairs[ONE_SET], runs, brought);
     measure_far(measured, machine);
-    measure_writing(measured, !guessed, machine);
+    set_write_costs(measured, !guessed, machine);
 }
 
 bool cpu_measure(Machine *machine) {
     float *memory = make_range(measure_range_bytes(RANGES - 1));
+    float *written = make_range(stream_bytes[STREAMS - 1]);
     Measured *measured = calloc(1, sizeof *measured);
-    if (memory && measured) {
+    bool found = memory && written && measured;
+    if (found) {
         for (int i = 0; i < 16384; i++)
             memory[i] = (float)(i * 7 % 64) / 64; // bits that change
         measured->memory = memory;
+        measured->written = written;
         measured->vector_bytes = machine->vector_bytes;
         measured->panels[SCATTERED] = (Panels){STEPS, APART, PANELS_BYTES, 0};
         measured->panels[ONE_SET] = (Panels){ONE_SET_STEPS, ONE_SET_APART, PANELS_BYTES, 0};
         measure_all(measured, machine);
     }
-    bool found = memory && measured;
     free(memory);
+    free(written);
     free(measured);
     return found;
 }

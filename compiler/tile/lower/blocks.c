@@ -29,20 +29,20 @@ static double row_bytes(const Nest *nest, uint32_t run) {
     return bytes;
 }
 
-enum { ROWS_MAX = 16 };
-
 // When the lanes run along a row dim, a block is a few vectors of them.
-RowBlocks nest_row_blocks(const Nest *nest, uint32_t run) {
+RowBlocks nest_row_blocks(const Nest *nest, uint32_t run, int32_t most) {
     const Machine *machine = nest->lower->machine;
     bool lanes = nest->lanes != TILE_DIM_NONE && nest->lanes == nest->block_dim;
-    int32_t unit = lanes ? machine->vector_bytes / 4 : 1, most = lanes ? 4 * unit : ROWS_MAX;
+    int32_t unit = lanes ? machine->vector_bytes / 4 : 1;
+    most = lanes ? 4 * unit : most;
     double fits = (double)machine->l1_bytes / 2 / (row_bytes(nest, run) + 1);
     int32_t kept = fits >= most ? most : fits > 1 && !lanes ? (int32_t)fits : unit;
     return (RowBlocks){.kept = kept, .least = unit, .most = most};
 }
 
 int64_t nest_block(const Nest *nest, uint32_t run) {
-    RowBlocks rows = nest_row_blocks(nest, run);
+    enum { ROWS_MAX = 16 }; // chosen
+    RowBlocks rows = nest_row_blocks(nest, run, ROWS_MAX);
     int32_t blocks[ROW_BLOCKS_MAX];
     int count = schedule_row_blocks(&rows, blocks);
     StageBlocksList choices = {0};

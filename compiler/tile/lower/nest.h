@@ -124,8 +124,9 @@ void roles_emit(const Nest *nest, const Member *member, uint16_t buffer, NodeLis
 void shifted_emit(const Nest *nest, const Member *member, uint16_t buffer, NodeList *into);
 
 // ---- blocks.c: what is chosen for each place of the nest ----
-// Rows that a run may work off at a time: `kept` are as many as keep what they touch in half of L1.
-RowBlocks nest_row_blocks(const Nest *nest, uint32_t run);
+// Rows that a run may work off at a time, `most` at most: `kept` are as many as keep what they
+// touch in half of L1.
+RowBlocks nest_row_blocks(const Nest *nest, uint32_t run, int32_t most);
 // Rows that a run works off at a time, as a place of its own; by default as many as L1 keeps.
 int64_t nest_block(const Nest *nest, uint32_t run);
 // The blocks of all contraction stages.

@@ -27,6 +27,10 @@
 #include "tile/lower/nest.h"
 #include "tile/schedule/schedule.h"
 
+// Rows of a turn at most. Measured on an AMD EPYC (25.1.1): norms of 8192 x 32 and 2048 x 64 take
+// 4% less in 32 rows than in 16, as they do in 64.
+enum { ROWS_MAX = 64 };
+
 // Stages along rows take about twice their weight: waiting for loads and for reductions.
 static const double STALLS = 2;
 
@@ -119,7 +123,7 @@ static void choose_pieces(Nest *nest, const TileDimList *rows) {
     int64_t steps[TILE_RANK_MAX];
     TaskShape shape = {.seconds = rows_seconds(nest)};
     if (rows->count)
-        shape.rows = nest_row_blocks(nest, 0);
+        shape.rows = nest_row_blocks(nest, 0, ROWS_MAX);
     TaskSchedule tasks = lower_tasks(lower, &shape);
     schedule_pieces(rows, lower->typical.at, lower_volume(lower, nest->rows), &tasks, steps);
     nest->block = tasks.rows;
