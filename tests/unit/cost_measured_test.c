@@ -264,6 +264,28 @@ static void test_parts_of_vectors_are_several_stores(void **state) {
     arena_free(arena);
 }
 
+// Rows side by side whose lines lie in one page are followed, however few sets they meet; others
+// are waited for.
+static void test_lines_of_one_page_are_followed(void **state) {
+    (void)state;
+    Arena *arena = arena_new();
+    Machine waits = meeting_core(), follows = waits;
+    follows.one_set_exposed = follows.one_set_far_exposed = 0;
+    static const int64_t rows[] = {768, 3072}; // lines 3072 and 12288 bytes apart
+    for (int i = 0; i < 2; i++) {
+        GemmPlan plan = {rows[i], 64, 768, rows[i], 64, 256, 12, 6, 16, false, true};
+        int64_t extents[] = {plan.rows, plan.lanes, plan.k};
+        Kernel *kernel = cpu_gemm_beside(arena, &plan);
+        double with = tile_cost(NULL, kernel, extents, &waits).seconds;
+        double without = tile_cost(NULL, kernel, extents, &follows).seconds;
+        if (i)
+            assert_true(with > 1.1 * without);
+        else
+            assert_near(with, without, 1e-9);
+    }
+    arena_free(arena);
+}
+
 // Pieces of rows that meet in 4 sets are waited for, from L2 and from L3 by a fact of its own;
 // where rows lie a line more apart, the sets keep them all.
 static void test_few_sets_are_waited_for_by_level(void **state) {
@@ -556,6 +578,7 @@ int main(void) {
         cmocka_unit_test(test_order_where_vectors_meet_in_few_sets),
         cmocka_unit_test(test_lines_of_many_panels_are_come_back_to),
         cmocka_unit_test(test_parts_of_vectors_are_several_stores),
+        cmocka_unit_test(test_lines_of_one_page_are_followed),
         cmocka_unit_test(test_few_sets_are_waited_for_by_level),
         cmocka_unit_test(test_splats_wait_for_pages),
         cmocka_unit_test(test_stages_of_fused_heads),

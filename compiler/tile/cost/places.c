@@ -281,7 +281,9 @@ void cost_find_far_parts(const Walk *w, const Stage *stage, const Access *access
 
 // Of lines from L2 as much is waited for in however many sets they meet, of those from further away
 // less in more of them; and nothing where these keep all pieces. Measured on an AMD EPYC (25.1.1):
-// lines 1024 to 12352 bytes apart; 512 rows times 768 x 768 in blocks of 8 to 32 lanes.
+// lines 1024 to 12352 bytes apart; 512 rows times 768 x 768 in blocks of 8 to 32 lanes. Of rows
+// side by side, of which a step reads one line, those of a page are followed: 128 rows times 768 x
+// 768, whose lines are 3072 bytes apart, and 64 times 768 x 3072, 12288 bytes.
 void cost_find_one_set_parts(const Walk *w, const Stage *stage, const Access *operand,
                              double least[2]) {
     const Machine *machine = w->machine;
@@ -289,7 +291,8 @@ void cost_find_one_set_parts(const Walk *w, const Stage *stage, const Access *op
     double run = run_bytes(w, operand, &box);
     double stride = short_runs_apart(w, operand, run, &box);
     least[0] = least[1] = 0;
-    if (!stage_has_microkernel(stage) || stride < SCATTERED_STRIDE)
+    bool beside = operand == &stage->a && cost_rows_beside(w, stage);
+    if (!stage_has_microkernel(stage) || stride < (beside ? MACHINE_PAGE : SCATTERED_STRIDE))
         return;
     double sets = sets_met(stride / MACHINE_LINE, sets_of(machine->l1_bytes, L1_WAYS, L1_SETS));
     double pieces = touched_bytes(w, operand, &box) / whole_lines(run);
