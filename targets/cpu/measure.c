@@ -133,8 +133,8 @@ typedef struct {
     double read, written;
 } Stream;
 
-// Raises both to what they are now. Nothing is behind a barrier: what was written goes back to
-// where it came from while more is written.
+// Raises both to what they are now. It is long enough that what was written goes back while more
+// is; the first reading, which does not count, sends back what an earlier turn wrote.
 static void read_and_write(float *memory, size_t bytes, int vector_bytes, int turn,
                            Stream *stream) {
     float (*read)(const float *, size_t) = vector_bytes >= 64 ? read_v4 : read_v3;
@@ -420,12 +420,14 @@ static void measure_far(Measured *measured, Machine *machine) {
 static void set_write_costs(const Measured *measured, bool has_memory, Machine *machine) {
     double *costs[STREAMS] = {&machine->l2_write_cost, &machine->l3_write_cost,
                               &machine->memory_write_cost};
-    size_t l1 = (size_t)machine->l1_bytes, l2 = (size_t)machine->l2_bytes,
-           l3 =
-               (size_t)machine->l3_bytes * (size_t)machine->threads; // one core alone has all of it
-    const size_t *bytes = stream_bytes;
-    bool there[STREAMS] = {bytes[0] > l1 && bytes[0] <= l2,
-                           2 * bytes[1] >= 3 * l2 && bytes[1] <= l3, has_memory && bytes[2] > l3};
+    const size_t l1 = (size_t)machine->l1_bytes, l2 = (size_t)machine->l2_bytes;
+    // One core alone has all of it.
+    const size_t l3 = (size_t)machine->l3_bytes * (size_t)machine->threads;
+    const bool there[STREAMS] = {
+        stream_bytes[0] > l1 && stream_bytes[0] <= l2,
+        2 * stream_bytes[1] >= 3 * l2 && stream_bytes[1] <= l3,
+        has_memory && stream_bytes[2] > l3,
+    };
     double slowest = 0; // seconds of a byte: no level is written faster than one that is nearer
     for (int i = 0; i < STREAMS; i++) {
         if (!there[i])
