@@ -8,10 +8,9 @@
 #include "cpu/measure.h"
 
 #include <math.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-
-#include "attc.h"
 
 enum {
     RANGES = CPU_RANGES,
@@ -32,7 +31,6 @@ static int by_value(const void *a, const void *b) {
     return (x > y) - (x < y);
 }
 
-// Of the rates [from, to) the one that `share` of them are below.
 double measure_ranked(const double *rates, int from, int to, double share) {
     double sorted[MEASURE_RATES_MOST];
     int count = to - from;
@@ -44,6 +42,7 @@ double measure_ranked(const double *rates, int from, int to, double share) {
 double measure_median(const double *rates, int from, int to) {
     return measure_ranked(rates, from, to, 0.5);
 }
+
 // ---- levels ----
 
 // How far the ranges [from, to) are from one rate, in logarithms, so that levels count alike.
@@ -184,4 +183,26 @@ bool cpu_set_caches(Machine *machine, const double rates[CPU_RANGES], const int6
     last /= sharers < machine->threads ? sharers : machine->threads;
     machine->l3_bytes = last > machine->l2_bytes ? last : machine->l2_bytes;
     return guessed;
+}
+
+// Where two levels are written equally fast, the further one is measured now slower, now faster: no
+// level is written faster than one that is nearer.
+void cpu_set_write_costs(Machine *machine, const CpuStream streams[CPU_STREAMS]) {
+    static const double MOST = 4; // times as long as reading; more is a disturbed measurement
+    double *costs[CPU_STREAMS] = {&machine->l2_write_cost, &machine->l3_write_cost,
+                                  &machine->memory_write_cost};
+    const size_t l1 = (size_t)machine->l1_bytes, l2 = (size_t)machine->l2_bytes;
+    const size_t l3 = (size_t)machine->l3_bytes * (size_t)machine->threads; // for one core alone
+    const bool there[CPU_STREAMS] = {
+        streams[0].bytes > l1 && streams[0].bytes <= l2,
+        2 * streams[1].bytes >= 3 * l2 && streams[1].bytes <= l3,
+        streams[2].bytes > l3,
+    };
+    double slowest = 0; // seconds of a byte
+    for (int i = 0; i < CPU_STREAMS; i++) {
+        if (!there[i])
+            continue;
+        slowest = fmax(slowest, 1 / streams[i].written);
+        *costs[i] = fmin(fmax(streams[i].read * slowest, 1), MOST);
+    }
 }

@@ -154,11 +154,21 @@ void cpu_call_microkernel(CpuKernel *kernel, const CpuMicroShape *shape, const C
 
 // ---- measure.c ----
 bool cpu_measure(Machine *machine);
+
+// ---- caches.c: facts of caches ----
 // Sets the caches' sizes and rates by how fast ranges of 8, 12, 16, 24 ... 48 << 10 KiB are read,
 // in bytes per second, and by what is told of the sizes of L1 and L2 (0: nothing). What is there
 // stays where nothing like caches is found. Returns whether the rate of memory is a guess, half of
 // L3's, as no range was beyond L3.
 enum { CPU_RANGES = 26 };
 bool cpu_set_caches(Machine *machine, const double rates[CPU_RANGES], const int64_t told[2]);
+// How fast as many bytes are read, and written, again and again: bytes per second.
+typedef struct {
+    size_t bytes;
+    double read, written;
+} CpuStream;
+// What writing to L2, L3 and memory costs, of those streams that lie in there; others stay.
+enum { CPU_STREAMS = 3 };
+void cpu_set_write_costs(Machine *machine, const CpuStream streams[CPU_STREAMS]);
 
 #endif

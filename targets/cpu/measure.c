@@ -30,6 +30,7 @@ enum {
     CALLS = 100,
     RUNS = 12,                // of so many calls in a turn
     PANELS_BYTES = 128 << 10, // more than L1 has, less than L2
+    MORE_THAN_L2 = 6 << 20,   // bytes
     APART = 1040,             // floats: rows in pages of their own, whose lines meet in no set
     ONE_SET_APART = 1024,     // floats: lines that meet in one set of L1
     ONE_SET_STEPS = 64,       // of them, more than it has ways, and L2 keeps them
@@ -45,7 +46,6 @@ static const size_t FAR_BYTES = 128 << 20;   // for memory, where L3 is larger t
 // The share of runs that may be disturbed: a neighbour on the core's other thread slows all of them
 // down for as long as it works, often for most of the time.
 static const double SLOWER = 0.97;
-static const double WRITE_COST_MOST = 4; // in times of reading
 
 // ---- reading ----
 
@@ -125,22 +125,13 @@ __attribute__((target("avx2"), noinline)) static void write_v3(float *at, size_t
             _mm256_store_ps(at + i + k, x);
 }
 
-enum { STREAMS = 3 }; // L2, L3, memory
-static const size_t stream_bytes[STREAMS] = {PANELS_BYTES, 6 << 20, 48 << 20};
-
-// How fast a stream is read and written, bytes per second.
-typedef struct {
-    double read, written;
-} Stream;
-
 // Raises both to what they are now. It is long enough that what was written goes back while more
 // is; the first reading, which does not count, sends back what an earlier turn wrote.
-static void read_and_write(float *memory, size_t bytes, int vector_bytes, int turn,
-                           Stream *stream) {
+static void read_and_write(float *memory, int vector_bytes, int turn, CpuStream *stream) {
     float (*read)(const float *, size_t) = vector_bytes >= 64 ? read_v4 : read_v3;
     void (*write)(float *, size_t, float) = vector_bytes >= 64 ? write_v4 : write_v3;
-    float *range = range_place(memory, bytes, turn);
-    size_t count = bytes / sizeof(float), times = 1 + READ_AT_LEAST / bytes;
+    float *range = range_place(memory, stream->bytes, turn);
+    size_t count = stream->bytes / sizeof(float), times = 1 + READ_AT_LEAST / stream->bytes;
     volatile float sink = read(range, count);
     double begun = seconds_now();
     for (size_t k = 0; k < times; k++)
@@ -148,7 +139,7 @@ static void read_and_write(float *memory, size_t bytes, int vector_bytes, int tu
     double between = seconds_now();
     for (size_t k = 0; k < times; k++)
         write(range, count, (float)turn + 0.5F);
-    double ended = seconds_now(), all = (double)(bytes * times);
+    double ended = seconds_now(), all = (double)(stream->bytes * times);
     stream->read = fmax(stream->read, all / (between - begun));
     stream->written = fmax(stream->written, all / (ended - between));
 }
@@ -353,13 +344,13 @@ typedef struct {
     double rates[RANGES], flops[RATES_MOST], splats[RATES_MOST];
     Panels panels[PARTS];
     Pair pairs[PARTS][RATES_MOST];
-    Stream streams[STREAMS];
+    CpuStream streams[CPU_STREAMS];
 } Measured;
 
 // Memory in the first turns only, which take it long.
 static void turn_writing(Measured *to, int turn) {
-    for (int i = 0; i < (turn < TURNS_LEAST ? STREAMS : STREAMS - 1); i++)
-        read_and_write(to->written, stream_bytes[i], to->vector_bytes, turn, &to->streams[i]);
+    for (int i = 0; i < (turn < TURNS_LEAST ? CPU_STREAMS : CPU_STREAMS - 1); i++)
+        read_and_write(to->written, to->vector_bytes, turn, &to->streams[i]);
 }
 
 static void turn_near(Measured *to, int turn) {
@@ -416,27 +407,6 @@ static void measure_far(Measured *measured, Machine *machine) {
     machine->one_set_far_exposed = part_exposed(measured->pairs[FAR], runs, brought);
 }
 
-// Of the streams that lie in their levels; what is not measured stays.
-static void set_write_costs(const Measured *measured, bool has_memory, Machine *machine) {
-    double *costs[STREAMS] = {&machine->l2_write_cost, &machine->l3_write_cost,
-                              &machine->memory_write_cost};
-    const size_t l1 = (size_t)machine->l1_bytes, l2 = (size_t)machine->l2_bytes;
-    // One core alone has all of it.
-    const size_t l3 = (size_t)machine->l3_bytes * (size_t)machine->threads;
-    const bool there[STREAMS] = {
-        stream_bytes[0] > l1 && stream_bytes[0] <= l2,
-        2 * stream_bytes[1] >= 3 * l2 && stream_bytes[1] <= l3,
-        has_memory && stream_bytes[2] > l3,
-    };
-    double slowest = 0; // seconds of a byte: no level is written faster than one that is nearer
-    for (int i = 0; i < STREAMS; i++) {
-        if (!there[i])
-            continue;
-        slowest = fmax(slowest, 1 / measured->streams[i].written);
-        *costs[i] = fmin(fmax(measured->streams[i].read * slowest, 1), WRITE_COST_MOST);
-    }
-}
-
 static void measure_all(Measured *measured, Machine *machine) {
     int runs = in_turns(turn_near, SECONDS, measured);
     machine->flops_per_second = measure_ranked(measured->flops, 0, runs, SLOWER);
@@ -452,12 +422,14 @@ static void measure_all(Measured *measured, Machine *machine) {
     machine->scattered_exposed = part_exposed(measured->pairs[SCATTERED], runs, brought);
     machine->one_set_exposed = part_exposed(measured->pairs[ONE_SET], runs, brought);
     measure_far(measured, machine);
-    set_write_costs(measured, !guessed, machine);
+    if (guessed) // nothing that was written is in memory for sure
+        measured->streams[CPU_STREAMS - 1].bytes = 0;
+    cpu_set_write_costs(machine, measured->streams);
 }
 
 bool cpu_measure(Machine *machine) {
-    float *memory = make_range(measure_range_bytes(RANGES - 1));
-    float *written = make_range(stream_bytes[STREAMS - 1]);
+    size_t most = measure_range_bytes(RANGES - 1);
+    float *memory = make_range(most), *written = make_range(most);
     Measured *measured = calloc(1, sizeof *measured);
     bool found = memory && written && measured;
     if (found) {
@@ -468,6 +440,9 @@ bool cpu_measure(Machine *machine) {
         measured->vector_bytes = machine->vector_bytes;
         measured->panels[SCATTERED] = (Panels){STEPS, APART, PANELS_BYTES, 0};
         measured->panels[ONE_SET] = (Panels){ONE_SET_STEPS, ONE_SET_APART, PANELS_BYTES, 0};
+        measured->streams[0].bytes = PANELS_BYTES;
+        measured->streams[1].bytes = MORE_THAN_L2;
+        measured->streams[2].bytes = most;
         measure_all(measured, machine);
     }
     free(memory);

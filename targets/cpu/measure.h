@@ -5,7 +5,7 @@
 
 #include "cpu/cpu.h"
 
-// ---- caches.c: levels of caches ----
+// ---- caches.c ----
 enum { MEASURE_RATES_MOST = 1200 }; // that are ranked
 // Of range number i, of those that cpu_set_caches gets the rates of.
 size_t measure_range_bytes(int i);

@@ -101,6 +101,7 @@ BAD = [
     ('{"vector_bytes": 48}', "'vector_bytes' must be 16, 32 or 64"),
     ('{"vector_bytes": 128}', "'vector_bytes' must be a whole number from 16 to 64"),
     ('{"flops_per_second": -1}', "'flops_per_second' must be a number from 1"),
+    ('{"l3_write_cost": 0.5}', "'l3_write_cost' must be a number from 1 to 100"),
     ('{"l1_bytes": 1e4}', "'l1_bytes' must be a whole number"),
     ('{"l1_bytes": 99999999999999999999}', "too big integer"),
     ('{"l2_bytes": 128}', "'l2_bytes' must not be less than 'l1_bytes'"),

@@ -170,6 +170,31 @@ static void a_disturbed_l2_is_not_taken_for_l3(void **state) {
     }
 }
 
+// Of streams that do not lie in their level nothing is taken.
+static void writing_costs_what_was_measured(void **state) {
+    (void)state;
+    const CpuStream streams[CPU_STREAMS] = {
+        {128 << 10, 90e9, 60e9}, {6 << 20, 60e9, 80e9}, {48 << 20, 20e9, 2e9}};
+    const Machine plain = {.threads = 2,
+                           .l1_bytes = 32 << 10,
+                           .l2_bytes = 512 << 10,
+                           .l3_bytes = 8 << 20,
+                           .l2_write_cost = 2,
+                           .l3_write_cost = 2,
+                           .memory_write_cost = 2};
+    Machine machine = plain;
+    cpu_set_write_costs(&machine, streams);
+    assert_true(fabs(machine.l2_write_cost - 1.5) < 1e-9);
+    assert_true(fabs(machine.l3_write_cost - 1) < 1e-9); // 60e9 as L2 is written: not below 1
+    assert_true(machine.memory_write_cost == 4);         // of 10
+    machine = plain;
+    machine.l1_bytes = 192 << 10;
+    machine.l2_bytes = 5 << 20;
+    machine.l3_bytes = 24 << 20;
+    cpu_set_write_costs(&machine, streams);
+    assert_memory_equal(&machine.l2_write_cost, &plain.l2_write_cost, 3 * sizeof(double));
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(every_target_is_found_by_its_name),
@@ -178,6 +203,7 @@ int main(void) {
         cmocka_unit_test(the_environment_caps_the_host),
         cmocka_unit_test(this_machine_can_be_measured),
         cmocka_unit_test(a_disturbed_l2_is_not_taken_for_l3),
+        cmocka_unit_test(writing_costs_what_was_measured),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -309,13 +309,13 @@ typedef struct {
     double *to;       // bytes by level, as ones that are read
 } Flow;
 
-// Bytes that are read in the time that one takes which is written.
-static double write_cost(const Machine *machine, TrafficLevel level) {
-    const double costs[N_FROM] = {[FROM_L1] = 1,
-                                  [FROM_L2] = machine->l2_write_cost,
-                                  [FROM_L3] = machine->l3_write_cost,
-                                  [FROM_MEMORY] = machine->memory_write_cost};
-    return costs[level];
+// How many bytes that are read one counts that comes from there.
+static double each_from(const Flow *flow, TrafficLevel level) {
+    const Machine *machine = flow->machine;
+    const double write_costs[N_FROM] = {1, machine->l2_write_cost, machine->l3_write_cost,
+                                        machine->memory_write_cost};
+    const double far[N_FROM] = {1, 1, flow->far[0], flow->far[1]};
+    return (flow->writes ? write_costs[level] : 1) * far[level];
 }
 
 // Adds `bytes` to the levels that hold data of `own` bytes, when it was touched at this distance,
@@ -328,13 +328,10 @@ static void add_from(const Flow *flow, Distance distance, double own, double byt
         double set = level == 2 ? distance.part : distance.bytes - own + own / flow->usable[level];
         double held = (SPILLS - set / sizes[level]) / (SPILLS - FITS);
         held = larger(lesser(larger(held, 0), 1), inside);
-        double each = (flow->writes ? write_cost(flow->machine, FROM_L1 + level) : 1) *
-                      (level == 2 ? flow->far[0] : 1);
-        flow->to[FROM_L1 + level] += (held - inside) * bytes * each;
+        flow->to[level] += (held - inside) * bytes * each_from(flow, (TrafficLevel)level);
         inside = held;
     }
-    double each = flow->writes ? write_cost(flow->machine, FROM_MEMORY) : 1;
-    flow->to[FROM_MEMORY] += (1 - inside) * bytes * each * flow->far[1];
+    flow->to[FROM_MEMORY] += (1 - inside) * bytes * each_from(flow, FROM_MEMORY);
 }
 
 // The part of an access that one more turn of a loop brings for the first time.
