@@ -106,7 +106,7 @@ typedef struct {
 typedef VEC(Schedule) ScheduleList;
 // What the numbers of a schedule mean, and what the cost model counts, which rates are fitted to:
 // raised when they mean something else.
-enum { SCHEDULE_VERSION = 3, COUNTS_VERSION = 13 };
+enum { SCHEDULE_VERSION = 3, COUNTS_VERSION = 14 };
 typedef struct {
     ScheduleKind kind;
     union {

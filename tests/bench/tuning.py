@@ -11,9 +11,11 @@ and kernel by kernel: they judge those that were the fastest of the search, with
 of the whole space, by new runs. What ran a few times only and was the fastest of hundreds was
 lucky, too: with more than one search the others judge it.
 `ranks` is the rank correlation of predicted and measured times (medians of the searches), the mean
-over kernels by their time; the least of the kernels that take a tenth of the time and more stands
-behind it, and behind that the rank correlation of the times of any two searches: where schedules
-are equally fast to what two runs differ in, no prediction ranks them better than they do.
+over kernels by their time, of schedules with the default blocks, as in attc tune; the least of the
+kernels that take a tenth of the time and more stands behind it, and behind that the rank
+correlation of the times of any two searches: where schedules are equally fast to what two runs
+differ in, no prediction ranks them better than they do. `blocks` is that of all that was tried:
+other blocks are tried of the fastest schedules only, which are as fast to some percent.
 """
 
 import argparse
@@ -35,7 +37,7 @@ from cases import (HERE, dynamic_projections, equal, layer, multi_head, projecti
 
 FIELDS = ("case", "threads", "kernels", "candidates", "search_seconds", "default_seconds",
           "speed_by_search", "speed", "default_against_best", "ranks", "least_ranks",
-          "ranks_of_searches")
+          "ranks_of_searches", "ranks_with_blocks")
 LEAST_RANKED = 5  # of fewer schedules the order says nothing; as in attc tune
 
 
@@ -114,12 +116,12 @@ def rank_correlation(a, b):
     return float(np.corrcoef(places(a), places(b))[0, 1])
 
 
-def ranks_of(group):
+def ranks_of(group, blocks=False):
     """(of predicted and median measured times, of the times of any two searches) over what all
-    searches tried."""
+    searches tried; blocks: with those whose blocks are not the default ones."""
     tried = [medians(search) for search in group]
     predicted = {json.dumps(trial["schedule"]): trial["predicted_seconds"]
-                 for trial in group[0]["trials"]}
+                 for trial in group[0]["trials"] if blocks or trial["default_blocks"]}
     schedules = [s for s in predicted if predicted[s] and all(s in search for search in tried)]
     if len(schedules) < LEAST_RANKED:
         return math.nan, math.nan
@@ -137,7 +139,7 @@ def mean(values, weights):
 
 def summary(searches):
     """(how much slower the default is than the best, mean and least rank correlation, that of
-    searches with each other)."""
+    searches with each other, the mean with all blocks)."""
     kernels = by_group(searches, "kernels")
     times = [sum(found["default_seconds"] for found in group) for group in kernels]
     best = np.dot(times, [best_ratio(group) for group in kernels])
@@ -145,7 +147,9 @@ def summary(searches):
     ranks = np.array([ranks_of(group) for group in kernels])
     least = min((r for r, t in zip(ranks[:, 0], times) if t >= 0.1 * sum(times) and r == r),
                 default=math.nan)
-    return sum(times) / best, mean(ranks[:, 0], times), least, mean(ranks[:, 1], times)
+    with_blocks = np.array([ranks_of(group, blocks=True)[0] for group in kernels])
+    return (sum(times) / best, mean(ranks[:, 0], times), least, mean(ranks[:, 1], times),
+            mean(with_blocks, times))
 
 
 def compare(attc, entry, threads, databases, rounds):
@@ -179,7 +183,8 @@ def line(row):
     return (f"{row['case']:22} {1e3 * row['default_seconds']:10.3f} ms {row['candidates']:6.0f} "
             f"{row['search_seconds']:7.0f} s {row['speed_by_search']:9.3f}x {row['speed']:8.3f}x "
             f"{100 * row['default_against_best'] - 100:8.1f}% {row['ranks']:7.2f} "
-            f"{row['least_ranks']:6.2f} {row['ranks_of_searches']:6.2f}")
+            f"{row['least_ranks']:6.2f} {row['ranks_of_searches']:6.2f} "
+            f"{row['ranks_with_blocks']:6.2f}")
 
 
 def geometric_mean(values):
@@ -201,7 +206,8 @@ def main():
         names = ", ".join(entry.name for entry in every_entry())
         parser.error(f"no case is called {','.join(options.cases)}: there are {names}")
     print(f"{'case':22} {'default':>13} {'tried':>6} {'search':>9} {'by search':>10} {'speed':>9} "
-          f"{'against best':>9} {'ranks':>4} {'least':>6} {'again':>6}")
+          f"{'against best':>9} {'ranks':>4} {'least':>6} {'again':>6} "
+          f"{'blocks':>6}")
     rows = []
     with (tempfile.TemporaryDirectory() as folder,
           open(options.out or os.devnull, "w", newline="") as out):

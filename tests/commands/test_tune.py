@@ -231,6 +231,9 @@ def test_what_is_told_of_is_what_is_kept(source, db):
         assert f"\nleft: {len(entries_of(db))}\n" in attc("db", "prune", "--db", db)[0]
     for kernel in found["kernels"]:
         assert kernel["kept"] == (kernel["seconds"] <= 0.99 * kernel["default_seconds"])
+        with_default = [trial for trial in kernel["trials"] if trial["default_blocks"]]
+        assert len(with_default) < kernel["schedules"]  # the default itself is no trial
+        assert all(trial["predicted_seconds"] > 0 for trial in with_default)
         for trial in kernel["trials"]:
             assert trial["pairs"] >= 2 and trial["predicted_seconds"] >= 0  # 0: not predicted
         if kernel["kept"]:

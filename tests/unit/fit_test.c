@@ -307,7 +307,7 @@ static void test_what_is_counted_has_a_version(void **state) {
                stage_op(kernel, last, OP_ADD, ELEM_F32, sum, one, -1));
     kernel_verify(kernel, "the test");
     TileCost cost = tile_cost(arena, kernel, (int64_t[]){512, 768, 1024}, &machine);
-    assert_int_equal(COUNTS_VERSION, 13);
+    assert_int_equal(COUNTS_VERSION, 14);
     assert_string_equal(
         tune_counts_to_text(arena, &cost),
         "{\"waited\": 1, \"outside\": [0, 3.2e-07], \"cycles\": 0, \"stages\": ["
