@@ -145,7 +145,9 @@ static void read_database(Options *options) {
         (options->kind == COMMAND_TUNE || tune_db_list(db, arena, &entries, &left_out, &why));
     if (!fine)
         options->rates.count = 0; // fitted rates alone would predict others than either
-    if (!fine && why && options->kind != COMMAND_TUNE) // which ends with it
+    if (!db && !why && options->db)
+        why = "is not there, or empty";                // one that is not named may be
+    if (!fine && why && options->kind != COMMAND_TUNE) // which ends with it, or makes one
         tell(options, path, arena_printf(arena, "%s; all schedules are predicted", why));
     if (left_out.damaged)
         tell(options, path,

@@ -140,17 +140,19 @@ bool tune_db_merge(TuneDb *db, const TuneEntries *entries, uint32_t *kept, const
     return db_begin(db, why) && db_end(db, put_entries(db, entries, true, kept, why), why);
 }
 
-static bool remove_key(TuneDb *db, const TuneKey *key, const char **why) {
-    sqlite3_stmt *statement = db_prepare(db, "DELETE FROM schedules" DB_OF_KEY, why);
+static bool remove_same(TuneDb *db, const TuneKey *key, const char *schedule, const char **why) {
+    sqlite3_stmt *statement =
+        db_prepare(db, "DELETE FROM schedules" DB_OF_KEY " AND schedule = ?", why);
     if (!statement)
         return false;
     db_bind_key(statement, 1, key);
     sqlite3_bind_int(statement, 1 + DB_KEY_COLUMNS, SCHEDULE_VERSION);
+    sqlite3_bind_text(statement, 2 + DB_KEY_COLUMNS, schedule, -1, SQLITE_STATIC);
     bool ok = db_done(db, statement, why);
     sqlite3_finalize(statement);
     return ok;
 }
 
-bool tune_db_remove(TuneDb *db, const TuneKey *key, const char **why) {
-    return db_begin(db, why) && db_end(db, remove_key(db, key, why), why);
+bool tune_db_remove(TuneDb *db, const TuneKey *key, const char *schedule, const char **why) {
+    return db_begin(db, why) && db_end(db, remove_same(db, key, schedule, why), why);
 }

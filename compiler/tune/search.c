@@ -5,12 +5,12 @@
 // A site goes from phase to phase, and a phase asks for trials:
 //
 //     numbers   those that are predicted to be the fastest, the fastest first
-//     again     the best quarter once more, then the best of these: successive halving (Karnin,
-//               Koren, Somekh, "Almost optimal exploration in multi-armed bandits", 2013)
+//     again     the best quarter once more: a round of successive halving (Karnin, Koren, Somekh,
+//               "Almost optimal exploration in multi-armed bandits", 2013); the last is the other
 //     blocks    of the best, other blocks of one place at a time, then the good ones together
 //     moves     neighbours of the best that were not tried, some drawn at random, as long as they
 //               find something
-//     finals    the best few against the default, with many pairs of runs
+//     last      the best few against the default, with many pairs of runs
 //
 // How much each phase asks for is the effort. Which trial is asked for depends on the space, the
 // seed and the measurements alone.
@@ -261,7 +261,7 @@ static void drop_hopeless(const TuneSearch *s, Site *site) {
 }
 
 // The best, and what was suggested.
-static void begin_finals(TuneSearch *s, Site *site) {
+static void begin_last(TuneSearch *s, Site *site) {
     ask_best(s, site, TUNE_LAST);
     for (uint32_t i = 1; i < site->shown.trials.count; i++) {
         bool asked = false;
@@ -313,7 +313,7 @@ static void begin_phase(TuneSearch *s, Site *site, Phase phase) {
         begin_moves(s, site);
         break;
     case PHASE_LAST:
-        begin_finals(s, site);
+        begin_last(s, site);
         break;
     case PHASE_DONE:
         break;

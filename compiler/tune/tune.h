@@ -237,7 +237,8 @@ typedef struct {
 // All that can be found, by key. left_out: NULL, or how many others there are.
 bool tune_db_list(TuneDb *db, Arena *arena, TuneEntries *out, TuneLeftOut *left_out,
                   const char **why);
-bool tune_db_remove(TuneDb *db, const TuneKey *key, const char **why);
+// Unless the entry of the key has another schedule by now: somebody else put one.
+bool tune_db_remove(TuneDb *db, const TuneKey *key, const char *schedule, const char **why);
 // Measurements take the places of others of their keys and schedules; of a key the newest
 // TUNE_MEASURED_MOST stay (chosen), the last of the list being the newest. Those of a key lie
 // together.

@@ -292,8 +292,8 @@ def test_sources_of_tuning_compile(entry):
 
 def found_of(name, seconds, medians, predicted=None, finals=()):
     """As attc tune tells of a kernel: the trial of each number has that median."""
-    trials = [dict(schedule=dict(rows=i), median=median, ratio=median, last=i in finals,
-                   predicted_seconds=predicted[i] if predicted else None)
+    trials = [dict(schedule=dict(rows=i), default_blocks=True, median=median, ratio=median,
+                   last=i in finals, predicted_seconds=predicted[i] if predicted else None)
               for i, median in enumerate(medians)]
     return dict(group=name, extents="1", default_seconds=seconds, trials=trials)
 
@@ -309,10 +309,14 @@ def test_a_search_is_summed_up():
     up, half = [1, 2, 3, 4, 5, 6], [2, 1, 4, 3, 6, 5]
     found["kernels"] = [found_of("a", 3.0, up, up), found_of("b", 1.0, half, up),
                         found_of("c", 0.1, up[::-1], up)]
-    _, mean, least, again = summary([found])
+    other_blocks = dict(schedule=dict(rows=1, blocks=[2]), default_blocks=False, median=0.1,
+                        ratio=0.1, last=False, predicted_seconds=9)
+    found["kernels"][0]["trials"].append(other_blocks)
+    _, mean, least, again, with_blocks = summary([found])
     swapped = 1 - 6 * 6 / (6 * 35)
     assert mean == pytest.approx((3 + swapped - 0.1) / 4.1) and least == pytest.approx(swapped)
     assert math.isnan(again)
+    assert with_blocks == pytest.approx((3 * (1 - 6 * 42 / (7 * 48)) + swapped - 0.1) / 4.1)
 
 
 def test_searches_judge_each_other():
@@ -321,7 +325,8 @@ def test_searches_judge_each_other():
     lucky = found_of("a", 1.0, [0.5, 0.9, 1, 1.1, 1.2], predicted, finals=(0,))
     others = [found_of("a", 1.0, [0.9, 0.8, 1, 1.1, 1.2], predicted, finals=(1,)) for _ in "12"]
     searches = [dict(kernels=[kernel], programs=[]) for kernel in (lucky, *others)]
-    against_best, mean, least, again = summary(searches)
+    against_best, mean, least, again, with_blocks = summary(searches)
+    assert with_blocks == mean
     assert against_best == pytest.approx(1 / 0.85)  # of 0.9 by luck, and twice of 0.9 and 0.8
     assert mean == least == pytest.approx(0.9) and again == pytest.approx((0.9 + 0.9 + 1) / 3)
 

@@ -150,6 +150,16 @@ def test_a_damaged_database_is_told_of(source, db):
     assert err == ""
 
 
+def test_a_named_database_that_is_not_there_is_told_of(source, db):
+    _, err = attc("cost", source, *D, "--db", db)
+    assert re.search(r"remark: .*schedules\.db is not there, or empty; all .* predicted", err), err
+    assert not db.exists()
+    _, err = attc("tune", source, *D, "--threads", 1, "--budget", "1s", "--db", db)
+    assert "is not there" not in err and db.exists()  # it makes one
+    _, err = attc("cost", source, *D)
+    assert err == ""
+
+
 def test_a_text_that_is_for_nothing_here(source, tmp_path):
     text = tmp_path / "schedules.txt"
     text.write_text(text_of(*map(entry, range(3))))

@@ -1,8 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
 """Choices for whole programs: looked up by all commands, and searched for by `attc tune`."""
 
+import os
 import re
 import sqlite3
+import subprocess
 
 import numpy
 import pytest
@@ -214,6 +216,22 @@ def test_programs_are_tried_and_dropped(source, db):
     assert ratios["unfused"] > 1
     assert "stream" in {kernel["kind"] for kernel in found["kernels"]}
     assert UNFUSED not in [e["schedule"] for e in entries_of(db)]
+
+
+@pytest.mark.skipif(SANITIZED, reason="a sanitizer hands out memory of its own")
+def test_a_candidate_that_cannot_run_fails_alone(source, db, tmp_path, monkeypatch):
+    """There is no memory for all weights: attention that is not fused compiles, and cannot run."""
+    library = tmp_path / "memory.so"
+    subprocess.run([os.environ.get("CC", "cc"), "-shared", "-fPIC",
+                    ROOT / "tests/commands/failing_memory.c", "-o", library], check=True)
+    monkeypatch.setenv("LD_PRELOAD", str(library))
+    monkeypatch.setenv("MEMORY_FAILS_FROM", str(80 * 96 * 3 * 4 * 3 // 2))  # there are two of them
+    found = attc_json("tune", source, *D, "--threads", 1, "--budget", "4s", "--db", db)
+    assert found["failed"] == 1 and "out of memory" in found["failure"]
+    [choice] = found["programs"]
+    tried = [trial["schedule"]["plan"] for trial in choice["trials"]]
+    assert tried and "unfused" not in tried
+    assert any(kernel["trials"] for kernel in found["kernels"])
 
 
 def test_a_known_combination_is_compared(source, db):

@@ -130,7 +130,9 @@ static void test_an_entry_takes_the_place_of_that_of_its_key(void **state) {
     put(f, &other);
     assert_same(find(f, &entry.key), &other);
     assert_int_equal(list(f, NULL).count, 1);
-    assert_true(tune_db_remove(f->db, &entry.key, &f->why));
+    assert_true(tune_db_remove(f->db, &entry.key, "{\"kind\": \"rows\"}", &f->why));
+    assert_same(find(f, &entry.key), &other); // which somebody else put
+    assert_true(tune_db_remove(f->db, &entry.key, other.schedule, &f->why));
     assert_null(find(f, &entry.key));
 }
 

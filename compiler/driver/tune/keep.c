@@ -84,7 +84,7 @@ static bool remove_loser(Tuner *tuner, uint32_t site, const TuneKey *key, const 
     if (!tune_db_find(tuner->db, arena, key, &entry, &found, why))
         return false;
     return !found || !schedule_from_json(arena, entry.schedule, &schedule, &wrong) ||
-           !has_lost(tuner, site, &schedule) || tune_db_remove(tuner->db, key, why);
+           !has_lost(tuner, site, &schedule) || tune_db_remove(tuner->db, key, entry.schedule, why);
 }
 
 static bool remove_losers(Tuner *tuner, const char **why) {

@@ -199,7 +199,7 @@ static bool run_steadily(Contest *c) {
             return false;
         double after = measure_peak(tuner),
                usual = tune_median(tuner->peaks.at, tuner->peaks.count);
-        if (fmin(before, after) > DISTURBED * usual || seconds_left(tuner) <= 0)
+        if (fmin(before, after) >= DISTURBED * usual || seconds_left(tuner) <= 0)
             break;
     }
     return true;

@@ -170,10 +170,10 @@ json_t *tuner_json(const Tuner *tuner) {
     for (uint32_t i = 0; tuner->programs && i < tuner->programs->spaces.at.count; i++)
         json_array_append_new(programs, site_json(tuner->programs, i, "program", arena));
     return json_pack(
-        "{s:s, s:o, s:i, s:s, s:i, s:f, s:o, s:b, s:f, s:i, s:o, s:o}", "entry",
+        "{s:s, s:o, s:i, s:s, s:i, s:f, s:o, s:b, s:f, s:i, s:s?, s:o, s:o}", "entry",
         tensors->graph->entry, "dims", report_extents(tensors->graph, tensors->extents), "threads",
         tuner->machine.threads, "machine", tuner->machine.name, "candidates", (int)tuner->tried,
         "seconds", tuner_seconds(tuner), "peak_gflops", report_number(1e-9 * peak_of(tuner)),
         "interrupted", tuner->signals > 0, "speed", speed_of_all(tuner), "failed",
-        (int)tuner->failed, "programs", programs, "kernels", kernels);
+        (int)tuner->failed, "failure", tuner->failure, "programs", programs, "kernels", kernels);
 }

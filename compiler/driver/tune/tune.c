@@ -2,6 +2,7 @@
 // attc tune: looks for schedules that are faster on this machine than the default ones.
 #include <errno.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include "arguments.h"
@@ -132,7 +133,8 @@ static int check_picture(Options *options) {
         return usage_error("tune: -o takes one picture, FILE.svg");
     if (options->shapes)
         return usage_error("tune: -o is for one search, and --shapes makes several");
-    bool there = !access(path, F_OK);
+    struct stat link; // one that leads nowhere is there, too
+    bool there = !lstat(path, &link);
     FILE *file = fopen(path, "ae");
     if (!file)
         return problem(options, "cannot write %s: %s", path, strerror(errno));

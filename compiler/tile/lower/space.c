@@ -16,8 +16,14 @@ typedef struct {
     ScheduleList *list;
 } Offers;
 
-// Lowers the part with a schedule (NULL: the default), and adds it unless there is such a kernel.
-// own: of what is returned.
+// May a task have that many bytes? What the first of a list has it may.
+static bool has_room(const Space *s, const ScheduleList *list, int64_t scratch) {
+    return !list->count || scratch <= list->at[0].scratch ||
+           scratch <= schedule_scratch_room(s->request->machine);
+}
+
+// Lowers the part with a schedule (NULL: the default), and adds it unless there is such a kernel,
+// or it takes too much memory. own: of what is returned.
 static Lowering offer(const Space *s, const Offers *offers, const Schedule *schedule, Arena *own) {
     Arena *arena = arena_new();
     Lowering lower;
@@ -33,7 +39,8 @@ static Lowering offer(const Space *s, const Offers *offers, const Schedule *sche
             found.seconds =
                 tile_cost(NULL, lower.kernel, lower.typical.at, lower.machine).parallel_seconds;
             found.scratch = kernel_scratch_bytes(lower.kernel, lower.typical.at, NULL);
-            vec_push(s->arena, offers->list, found);
+            if (has_room(s, offers->list, found.scratch))
+                vec_push(s->arena, offers->list, found);
         }
         *known = offers->list;
     }
