@@ -8,10 +8,10 @@
 #include <sched.h>
 #include <stdio.h>
 
+#include "cores.h"
 #include "internal.h"
 
-// The lowest-numbered hardware thread of the core that `cpu` belongs to; cpu itself when unknown.
-static int core_leader(int cpu) {
+int att_core_leader(int cpu) {
     char path[128];
     int leader = cpu;
     snprintf(path, sizeof path, "/sys/devices/system/cpu/cpu%d/topology/thread_siblings_list", cpu);
@@ -45,7 +45,7 @@ int att_cores_usable(void) {
     if (sched_getaffinity(0, sizeof usable, &usable))
         return 1;
     for (int cpu = 0; cpu < CPU_SETSIZE; cpu++) {
-        int leader = CPU_ISSET(cpu, &usable) ? core_leader(cpu) : -1;
+        int leader = CPU_ISSET(cpu, &usable) ? att_core_leader(cpu) : -1;
         if (leader >= 0 && leader < CPU_SETSIZE)
             CPU_SET(leader, &leaders);
     }

@@ -144,9 +144,9 @@ static void read_database(Options *options) {
         db && tune_db_list_rates(db, arena, &options->rates, &rates_damaged, &why) &&
         (options->kind == COMMAND_TUNE || tune_db_list(db, arena, &entries, &left_out, &why));
     if (!fine)
-        options->rates.count = 0; // fitted rates alone would predict others than either
-    if (!db && !why && options->db)
-        why = "is not there, or empty";                // one that is not named may be
+        options->rates.count = 0;   // fitted rates alone would predict others than either
+    if (!db && !why && options->db) // one that is not named may be
+        why = "is not there, or empty";
     if (!fine && why && options->kind != COMMAND_TUNE) // which ends with it, or makes one
         tell(options, path, arena_printf(arena, "%s; all schedules are predicted", why));
     if (left_out.damaged)

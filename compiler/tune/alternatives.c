@@ -31,7 +31,6 @@ typedef struct {
 typedef struct {
     double share; // of the program's predicted time
     const Kernel *own;
-    int64_t room; // bytes of scratch that a task may have
     ScheduleList others;
 } Site;
 
@@ -58,17 +57,13 @@ static GroupLaunches launches_at(const TileProgram *program, uint32_t first) {
 // ---- which schedules ----------------------------------------------------------------------------
 
 // Of a launch of the group, or of what runs in its place at these extents.
-static void note_site(Adder *a, const Launch *launch, double seconds, Arena *arena) {
+static void note_site(Adder *a, const Launch *launch, double seconds) {
     uint32_t at = tune_spaces_find(&a->spaces, &launch->site);
     if (at == a->spaces.at.count)
         return;
     Site *site = &a->sites[at];
     site->own = a->program->kernels.at[launch->kernel];
     site->share += seconds;
-    const int64_t *extents = launch_extents(launch, site->own, a->extents, arena);
-    int64_t own = kernel_scratch_bytes(site->own, extents, NULL);
-    int64_t room = schedule_scratch_room(a->machine);
-    site->room = own > room ? own : room;
 }
 
 // What is for other sizes of run-time extents counts as what runs in its place. Returns the time of
@@ -83,7 +78,7 @@ static double note_sites(Adder *a, const GroupLaunches *run, Arena *arena) {
         all += seconds[i];
     }
     for (uint32_t i = 0; i < run->count; i++)
-        note_site(a, &run->at[i], launch_runs(&run->at[i], a->extents) ? seconds[i] : all, arena);
+        note_site(a, &run->at[i], launch_runs(&run->at[i], a->extents) ? seconds[i] : all);
     return all;
 }
 
@@ -108,7 +103,7 @@ static bool is_apart(const Schedule *schedule, const Site *site) {
     return apart;
 }
 
-// The fastest that is near, fits, and is apart from what there is; NULL: there is none left.
+// The fastest that is near, and is apart from what there is; NULL: there is none left.
 static const Schedule *find_next(const ScheduleList *numbers, const Site *site) {
     double least = INFINITY;
     for (uint32_t i = 0; i < numbers->count; i++)
@@ -117,7 +112,7 @@ static const Schedule *find_next(const ScheduleList *numbers, const Site *site) 
     for (uint32_t i = 0; i < numbers->count; i++) {
         const Schedule *s = &numbers->at[i];
         if (s->kind == site->own->schedule.kind && s->seconds <= NEAR * least &&
-            s->scratch <= site->room && (!next || s->seconds < next->seconds) && is_apart(s, site))
+            (!next || s->seconds < next->seconds) && is_apart(s, site))
             next = s;
     }
     return next;

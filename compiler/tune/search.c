@@ -6,7 +6,7 @@
 //
 //     numbers   those that are predicted to be the fastest, the fastest first
 //     again     the best quarter once more: a round of successive halving (Karnin, Koren, Somekh,
-//               "Almost optimal exploration in multi-armed bandits", 2013); the last is the other
+//               "Almost optimal exploration in multi-armed bandits", 2013); `last` is the second
 //     blocks    of the best, other blocks of one place at a time, then the good ones together
 //     moves     neighbours of the best that were not tried, some drawn at random, as long as they
 //               find something

@@ -11,11 +11,12 @@ and kernel by kernel: they judge those that were the fastest of the search, with
 of the whole space, by new runs. What ran a few times only and was the fastest of hundreds was
 lucky, too: with more than one search the others judge it.
 `ranks` is the rank correlation of predicted and measured times (medians of the searches), the mean
-over kernels by their time, of schedules with the default blocks, as in attc tune; the least of the
-kernels that take a tenth of the time and more stands behind it, and behind that the rank
-correlation of the times of any two searches: where schedules are equally fast to what two runs
-differ in, no prediction ranks them better than they do. `blocks` is that of all that was tried:
-other blocks are tried of the fastest schedules only, which are as fast to some percent.
+over kernels by their time, of schedules with the default blocks (as in attc tune, which counts the
+default itself, too); the least of the kernels that take a tenth of the time and more stands behind
+it, and behind that the rank correlation of the times of any two searches: where schedules are
+equally fast to what two runs differ in, no prediction ranks them better than they do. `blocks` is
+that of all that was tried: other blocks are tried of the fastest schedules only, which are as fast
+to some percent.
 """
 
 import argparse
@@ -206,8 +207,7 @@ def main():
         names = ", ".join(entry.name for entry in every_entry())
         parser.error(f"no case is called {','.join(options.cases)}: there are {names}")
     print(f"{'case':22} {'default':>13} {'tried':>6} {'search':>9} {'by search':>10} {'speed':>9} "
-          f"{'against best':>9} {'ranks':>4} {'least':>6} {'again':>6} "
-          f"{'blocks':>6}")
+          f"{'against best':>9} {'ranks':>4} {'least':>6} {'again':>6} {'blocks':>6}")
     rows = []
     with (tempfile.TemporaryDirectory() as folder,
           open(options.out or os.devnull, "w", newline="") as out):

@@ -73,6 +73,18 @@ def test_the_default_comes_first_in_a_space(source, tmp_path):
         assert of_kernels[space["kernel"]] == ("predicted", space["schedules"][0]["schedule"])
 
 
+def test_what_a_task_has_no_room_for_is_not_in_the_space(source):
+    sizes = ["-D", "n=4096,m=1048576,e=16", *D[2:], "--threads", 1, "--no-db"]
+    [space] = [space for space in attc_json("cost", source, *sizes, "--space")["spaces"]
+               if space["kernel"] == "O"]
+    rows = {choice["schedule"]["rows"] for choice in space["schedules"]
+            if choice["schedule"]["plan"] == "spill"}
+    for number in (max(rows), 2 * max(rows)):
+        scratch = max(kernel["scratch_bytes"] for kernel in attc_json(
+            "cost", source, *sizes, "--plan", f"spill:{number}")["kernels"])
+        assert (scratch <= 64 << 20) == (number in rows)
+
+
 def test_a_known_schedule_is_used_everywhere(source, db, tmp_path):
     stream = [space for space in spaces(source)
               if space["schedules"][0]["schedule"]["kind"] == "stream"][0]
@@ -391,6 +403,13 @@ def test_a_picture_overwrites_nothing_that_is_read(link, source, db, tmp_path):
         _, err = attc("tune", own, *D, f"X={x}", "--db", db, "-o", picture, status=1)
         assert f"-o {picture} would overwrite the {what} {read}\n" in err
     assert own.read_text() == text and (np.load(x) == data).all() and not db.exists()
+
+
+def test_a_link_to_no_picture_stays_as_it_is(tmp_path, source, db):
+    link, picture = tmp_path / "link.svg", tmp_path / "picture.svg"
+    link.symlink_to(picture)
+    tune(source, db, "-o", link, "--kernels", "nothing", status=1)
+    assert link.is_symlink() and not picture.exists()
 
 
 def test_no_picture_stays_of_a_search_that_fails(source, db, tmp_path):

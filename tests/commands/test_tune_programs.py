@@ -226,7 +226,7 @@ def test_a_candidate_that_cannot_run_fails_alone(source, db, tmp_path, monkeypat
                     ROOT / "tests/commands/failing_memory.c", "-o", library], check=True)
     monkeypatch.setenv("LD_PRELOAD", str(library))
     monkeypatch.setenv("MEMORY_FAILS_FROM", str(80 * 96 * 3 * 4 * 3 // 2))  # there are two of them
-    found = attc_json("tune", source, *D, "--threads", 1, "--budget", "4s", "--db", db)
+    found = attc_json("tune", source, *D, "--threads", 1, "--db", db)
     assert found["failed"] == 1 and "out of memory" in found["failure"]
     [choice] = found["programs"]
     tried = [trial["schedule"]["plan"] for trial in choice["trials"]]

@@ -10,6 +10,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "cores.h"
 #include "internal.h"
 
 typedef struct {
@@ -425,9 +426,19 @@ static void default_threads(void **state) {
     att_context_free(NULL);
 }
 
+static void hardware_threads_of_a_core_have_one_leader(void **state) {
+    (void)state;
+    for (int cpu = 0; cpu < CPU_SETSIZE; cpu++) {
+        int leader = att_core_leader(cpu); // itself, where there is no such thread
+        assert_true(leader >= 0 && leader <= cpu);
+        assert_int_equal(att_core_leader(leader), leader);
+    }
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(every_task_once),
+        cmocka_unit_test(hardware_threads_of_a_core_have_one_leader),
         cmocka_unit_test(from_the_last_on),
         cmocka_unit_test(jobs_without_pause),
         cmocka_unit_test(jobs_with_pauses),

@@ -7,6 +7,7 @@
 #include <pthread.h>
 #include <string.h>
 
+#include "cores.h"
 #include "driver/tune/tuning.h"
 
 const Schedule **picks_default(const Tuner *tuner, Arena *arena) {
@@ -141,22 +142,30 @@ struct Maker {
     bool started;
 };
 
-// The last core that this process may use is for measuring, the others are for compiling. There
-// have to be two, and one thread that is planned for.
-void tuner_pin(Tuner *tuner) {
+// One hardware thread of the last core that this process may use is for measuring, the other cores
+// are for compiling.
+static void choose_cores(CoreSets *sets) {
     int last = 0;
-    CoreSets *sets = &tuner->cores;
-    if (tuner->machine.threads > 1 || sched_getaffinity(0, sizeof sets->all, &sets->all) ||
-        CPU_COUNT(&sets->all) < 2)
-        return;
-    for (int core = 0; core < CPU_SETSIZE; core++)
-        if (CPU_ISSET(core, &sets->all))
-            last = core;
-    sets->make = sets->all;
+    for (int cpu = 0; cpu < CPU_SETSIZE; cpu++)
+        if (CPU_ISSET(cpu, &sets->all))
+            last = cpu;
     CPU_ZERO(&sets->measure);
     CPU_SET(last, &sets->measure);
-    CPU_CLR(last, &sets->make);
-    sets->apart = !sched_setaffinity(0, sizeof sets->measure, &sets->measure);
+    CPU_ZERO(&sets->make);
+    int core = att_core_leader(last);
+    for (int cpu = 0; cpu < CPU_SETSIZE; cpu++)
+        if (CPU_ISSET(cpu, &sets->all) && att_core_leader(cpu) != core)
+            CPU_SET(cpu, &sets->make);
+}
+
+// There have to be two cores, and one thread that is planned for.
+void tuner_pin(Tuner *tuner) {
+    CoreSets *sets = &tuner->cores;
+    if (tuner->machine.threads > 1 || sched_getaffinity(0, sizeof sets->all, &sets->all))
+        return;
+    choose_cores(sets);
+    sets->apart =
+        CPU_COUNT(&sets->make) > 0 && !sched_setaffinity(0, sizeof sets->measure, &sets->measure);
 }
 
 void tuner_unpin(const Tuner *tuner) {

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // attc tune: looks for schedules that are faster on this machine than the default ones.
 #include <errno.h>
+#include <stdlib.h>
 #include <string.h>
-#include <sys/stat.h>
 #include <unistd.h>
 
 #include "arguments.h"
@@ -124,6 +124,14 @@ static int tune_each(Options *options, const Target *target, const TuneShapes *s
     return status;
 }
 
+// A file, or what a link leads to: not the link.
+static void remove_made(const char *path) {
+    char *file = realpath(path, NULL);
+    if (file)
+        unlink(file);
+    free(file);
+}
+
 // A picture has to be a file that can be written. An exit status, after a message.
 static int check_picture(Options *options) {
     if (!options->outputs.count)
@@ -133,14 +141,13 @@ static int check_picture(Options *options) {
         return usage_error("tune: -o takes one picture, FILE.svg");
     if (options->shapes)
         return usage_error("tune: -o is for one search, and --shapes makes several");
-    struct stat link; // one that leads nowhere is there, too
-    bool there = !lstat(path, &link);
+    bool there = !access(path, F_OK);
     FILE *file = fopen(path, "ae");
     if (!file)
         return problem(options, "cannot write %s: %s", path, strerror(errno));
     fclose(file);
     if (!there)
-        unlink(path); // nothing stays of it if the search fails
+        remove_made(path); // nothing stays of it if the search fails
     return EXIT_FINE;
 }
 
