@@ -310,7 +310,7 @@ static bool run_tile_passes(Passes *p, Compilation *out) {
     if (options->stop < AFTER_PLANNED)
         return true;
     MemoryOrder *orders =
-        graph_layout(out->fusion, out->typical, options->machine, out->choice.program.layout);
+        graph_layout(out->fusion, out->typical, options->machine, &out->choice.program);
     pass_done(p, "layout", true);
     out->plan = graph_plan(out->fusion, orders);
     out->plan->prefetch = out->choice.program.prefetch;
@@ -366,7 +366,7 @@ static bool order_saved(Passes *p, const Compilation *whole, Graph *joined, Grap
     if (!run_group_passes(p, joined, &both))
         return false;
     MemoryOrder *orders =
-        graph_layout(both.fusion, both.typical, p->options->machine, LAYOUT_BY_COST);
+        graph_layout(both.fusion, both.typical, p->options->machine, NULL);
     pass_done(p, "layout", true);
     for (uint32_t i = 0; i < forward->outputs.count; i++)
         forward->outputs.at[i].order = orders[both.fusion->graph->outputs.at[i].value->id].order;

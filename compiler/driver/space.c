@@ -84,26 +84,15 @@ static bool is_modest(const Compilation *compiled, int64_t of_default, const Ten
     return bytes_of(compiled, tensors, arena) <= (most > MEMORY_ALWAYS ? most : MEMORY_ALWAYS);
 }
 
-// What is forced or fitted is not chosen, and alone. known: one besides, before those that may make
-// the same kernels; NULL: none.
+// What is forced or fitted is not chosen, and alone. known: see schedule_enumerate_programs.
 static ScheduleList choices_of(const Options *options, const Call *call,
                                const ProgramSchedule *known, Arena *arena) {
     ScheduleList all = {0};
-    bool is_there = !known;
     if (call->passes.plan != PLAN_ANY || options->memory_limit) {
         vec_push(arena, &all, call->compiled.choice);
         return all;
     }
-    all = schedule_enumerate_programs(arena);
-    for (uint32_t i = 0; i < all.count && !is_there; i++)
-        is_there = schedule_same_program(&all.at[i].program, known);
-    if (is_there)
-        return all;
-    vec_push(arena, &all, all.at[0]);
-    for (uint32_t i = all.count - 1; i > 1; i--)
-        all.at[i] = all.at[i - 1];
-    all.at[1].program = *known;
-    return all;
+    return schedule_enumerate_programs(arena, known);
 }
 
 // With predicted schedules of all kernels.

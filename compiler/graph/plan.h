@@ -36,7 +36,10 @@ typedef struct {
     CopyChoice copies; // of what streamed groups read past, in the order of their microkernels: are
                        // they stored, by a group of their own, or does each task make its own?
     PrefetchChoice prefetch; // NONE: kernels ask for nothing before they read it
+    int64_t plain; // of the values that would lie in panels, those that do not: bits, the lowest
+                   // the kind of them that layout comes by first; those of equal layers are one
 } ProgramSchedule;
+enum { PLAIN_MOST = 16 }; // kinds of them
 // CONTRACT: one contraction with pointwise prologue on its operands and pointwise epilogue.
 // ROWS: reductions, softmax, cumsum and pointwise values over the same rows: all members have dims
 //       within rows + reduced, and each row is worked off by one task.
@@ -130,9 +133,9 @@ typedef struct {
     PrefetchChoice prefetch; // of all kernels; whoever makes the plan may change it
 } Plan;
 // Chooses the memory order of every stored value, by value id: what the consumers' microkernels
-// read fastest.
+// read fastest. chosen: NULL: all by cost.
 MemoryOrder *graph_layout(const Fusion *fusion, const int64_t *extents, const Machine *machine,
-                          LayoutChoice choice);
+                          const ProgramSchedule *chosen);
 Plan *graph_plan(const Fusion *fusion, const MemoryOrder *orders);
 int64_t buffer_elements(const Buffer *buffer, const int64_t *extents); // padding of panels included
 const Buffer *plan_buffer(const Plan *plan, const Value *value);

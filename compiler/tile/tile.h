@@ -414,8 +414,9 @@ int64_t schedule_scratch_room(const Machine *machine); // bytes that a task may 
 // and its numbers where they are not 0.
 ScheduleList schedule_enumerate(Arena *arena, const ScheduleShape *shape, const Machine *machine,
                                 const StreamSchedule *wanted);
-// program.c: choices for a whole program, the default first.
-ScheduleList schedule_enumerate_programs(Arena *arena);
+// program.c: choices for a whole program, the default first, then what is known, and what differs
+// from either in one decision. known: NULL: nothing is.
+ScheduleList schedule_enumerate_programs(Arena *arena, const ProgramSchedule *known);
 // What such a choice is for: a graph before groups are made of it, whatever its values and dims are
 // called. Requires: typical extents. The text of extents lies in the arena.
 ScheduleSite schedule_program_site(Arena *arena, const Graph *graph, const int64_t *extents);

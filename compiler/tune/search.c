@@ -384,6 +384,32 @@ void tune_search_suggest(TuneSearch *s, uint32_t number, const Schedule *schedul
             ask(s, site, before.at[k]);
 }
 
+// Other blocks are not known before the phase that asks for them, where all are tried.
+static uint32_t trials_left(const TuneSearch *s, const Site *site) {
+    const Effort *effort = &s->effort;
+    const uint32_t of_phase[PHASE_DONE] = {
+        [PHASE_AGAIN] = AGAIN,
+        [PHASE_BLOCKS] = effort->blocks == UINT32_MAX ? 0 : effort->blocks,
+        [PHASE_TOGETHER] = 1,
+        [PHASE_MOVES] = effort->moves * effort->generations,
+        [PHASE_LAST] = TUNE_LAST,
+    };
+    uint32_t left = site->queue.count - site->asked;
+    for (Phase phase = site->phase + 1; phase < PHASE_DONE; phase++)
+        left += of_phase[phase];
+    return left;
+}
+
+uint32_t tune_search_left(const TuneSearch *s) {
+    uint32_t most = 0;
+    for (uint32_t i = 0; i < s->spaces->at.count; i++) {
+        const Site *site = &s->sites[i];
+        uint32_t left = site->phase == PHASE_DONE ? 0 : trials_left(s, site);
+        most = left > most ? left : most;
+    }
+    return most;
+}
+
 const TuneSite *tune_search_site(const TuneSearch *s, uint32_t site) {
     return &s->sites[site].shown;
 }

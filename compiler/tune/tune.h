@@ -111,6 +111,9 @@ typedef struct {
 // The next round, in the arena of the search. false: there is none before results of earlier rounds
 // are noted, or at all. What is asked for depends on nothing but options and what was noted.
 bool tune_search_next(TuneSearch *search, TuneRound *round);
+// Rounds that are still to come, as far as that is known: later phases may ask for fewer, and for
+// more where all blocks are tried.
+uint32_t tune_search_left(const TuneSearch *search);
 // No more than the last trials of each site, the best so far, from now on: of what is asked for
 // already the results are waited for.
 void tune_search_hurry(TuneSearch *search);

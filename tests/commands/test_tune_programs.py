@@ -14,7 +14,7 @@ from schedules import entry, text_of
 from test_tune import D, MACHINE, db, entries_of, known, manifest, source, spaces  # noqa: F401
 
 BY_COST = {"kind": "program", "plan": "any", "wide": "cost", "kept": "cost", "layout": "cost",
-           "copies": "size", "prefetch": "rule"}
+           "copies": "size", "prefetch": "rule", "plain": 0}
 UNFUSED = BY_COST | {"plan": "unfused"}
 
 
@@ -97,6 +97,7 @@ DECISIONS = [
     ({"layout": "plain"}, ()), ({"kept": "all"}, ("--grad",)),
     ({"prefetch": "none"}, ()), ({"prefetch": "none"}, ("--grad",)),
     ({"copies": "once"}, ()), ({"copies": "each"}, ()), ({"copies": "each"}, ("--grad",)),
+    ({"plain": 1}, ()), ({"plain": 6}, ()), ({"plain": 5}, ("--grad",)),
     ({"plan": "unfused", "layout": "plain", "kept": "all"}, ("--grad",)),
     ({"wide": "stored", "layout": "plain", "kept": "all", "copies": "each"}, ("--grad",)),
 ]
@@ -132,7 +133,37 @@ def test_decisions_make_other_kernels():
         "--no-db")["programs"]["schedules"]]
     assert [{key: one[key] for key in one if one[key] != BY_COST[key]} for one in made] == [
         {}, {"plan": "unfused"}, {"wide": "again"}, {"wide": "stored"}, {"kept": "all"},
-        {"layout": "plain"}, {"copies": "each"}, {"prefetch": "none"}]
+        {"layout": "plain"}, {"copies": "each"}, {"prefetch": "none"},
+        {"plain": 1}, {"plain": 2}, {"plain": 4}]
+
+
+def panels(source, sizes, *options):
+    """How many kernels write panels."""
+    return len(re.findall(r" out .*%", attc("emit", source, *sizes, "--threads", 1,
+                                            "--stage", "tile", *options)[0]))
+
+
+def test_values_that_lie_in_panels_are_left_out_kind_by_kind(tmp_path):
+    """Keys and values of equal layers are two kinds, not two for each layer."""
+    source, text = tmp_path / "layers.attn", tmp_path / "schedules.txt"
+    source.write_text(
+        "dim layers = 3, d = 256, h = 2, e = 64\ndef F(X[n, d]):\n    for layer in layers:\n"
+        "        param A[d, h, e], B[d, h, e], C[d, h, e], D[h, e, d]\n"
+        "        Q[n, h, e] = einsum(X[n, d], A[d, h, e])\n"
+        "        K[n', h, e] = einsum(X[n', d], B[d, h, e])\n"
+        "        V[n', h, e] = einsum(X[n', d], C[d, h, e])\n"
+        "        W = softmax(einsum(Q[n, h, e], K[n', h, e] -> [n, n', h]), reduced_dim=n')\n"
+        "        O[n, h, e] = einsum(W[n, n', h], V[n', h, e])\n"
+        "        X = X + einsum(O[n, h, e], D[h, e, d])\n    return X\n")
+    sizes = ["-D", "n=256", *D[2:]]
+    made = [choice["schedule"]["plain"] for choice in attc_json(
+        "cost", source, *sizes, "--space", "--threads", 1, "--no-db")["programs"]["schedules"]]
+    assert [plain for plain in made if plain] == [1, 2]
+    left = []
+    for plain in 0, 1, 2, 3:
+        text.write_text(text_of(of_program(source, BY_COST | {"plain": plain}, sizes=sizes)))
+        left.append(panels(source, sizes, "--schedules", text))
+    assert left == [2, 1, 1, 0]
 
 
 def test_nothing_is_asked_for_ahead(source, tmp_path):

@@ -11,7 +11,7 @@
 static void test_choices_are_read_as_they_are_written(void **state) {
     (void)state;
     Arena *arena = arena_new();
-    ScheduleList all = schedule_enumerate_programs(arena);
+    ScheduleList all = schedule_enumerate_programs(arena, NULL);
     assert_true(all.count > 1);
     assert_string_equal(schedule_program_text(arena, &all.at[0].program), "by cost");
     for (uint32_t i = 0; i < all.count; i++) {
@@ -27,7 +27,33 @@ static void test_choices_are_read_as_they_are_written(void **state) {
     assert_string_equal(
         schedule_to_json(arena, &(Schedule){.kind = SCHEDULE_PROGRAM, .program = two}),
         "{\"kind\": \"program\", \"plan\": \"unfused\", \"wide\": \"cost\", \"kept\": \"cost\", "
-        "\"layout\": \"plain\", \"copies\": \"size\", \"prefetch\": \"rule\"}");
+        "\"layout\": \"plain\", \"copies\": \"size\", \"prefetch\": \"rule\", \"plain\": 0}");
+    arena_free(arena);
+}
+
+static void assert_there_once(const ScheduleList *all, ProgramSchedule wanted) {
+    uint32_t count = 0;
+    for (uint32_t i = 0; i < all->count; i++)
+        count += schedule_same_program(&all->at[i].program, &wanted);
+    assert_int_equal(count, 1);
+}
+
+// What is known is where a search goes on: what differs from it in one decision is there as well.
+static void test_what_is_known_has_neighbours(void **state) {
+    (void)state;
+    Arena *arena = arena_new();
+    ProgramSchedule known = {.copies = COPIES_EACH, .plain = 2};
+    ScheduleList all = schedule_enumerate_programs(arena, &known);
+    assert_string_equal(schedule_program_text(arena, &all.at[0].program), "by cost");
+    assert_string_equal(schedule_program_text(arena, &all.at[1].program), "copies each, plain 2");
+    for (uint32_t i = 0; i < all.count; i++)
+        assert_there_once(&all, all.at[i].program);
+    assert_there_once(&all, (ProgramSchedule){.plain = 2});
+    assert_there_once(&all, (ProgramSchedule){.copies = COPIES_EACH});
+    assert_there_once(&all, (ProgramSchedule){.copies = COPIES_EACH, .plain = 3});
+    assert_there_once(&all,
+                      (ProgramSchedule){.wide = WIDE_AGAIN, .copies = COPIES_EACH, .plain = 2});
+    assert_there_once(&all, (ProgramSchedule){.prefetch = PREFETCH_NONE});
     arena_free(arena);
 }
 
@@ -173,6 +199,7 @@ static void test_a_program_is_known_by_what_it_computes(void **state) {
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_choices_are_read_as_they_are_written),
+        cmocka_unit_test(test_what_is_known_has_neighbours),
         cmocka_unit_test(test_older_choices_are_read),
         cmocka_unit_test(test_all_words_are_there),
         cmocka_unit_test(test_what_is_no_choice_is_refused),

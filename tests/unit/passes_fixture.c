@@ -95,7 +95,7 @@ Graph *passes_expand_gradient(const Graph *plain) {
 Plan *passes_plan_for(const Machine *machine, const Graph *graph, bool streams) {
     Fusion *fusion = fuse(graph, streams);
     Plan *plan =
-        graph_plan(fusion, graph_layout(fusion, typical(fusion->graph), machine, LAYOUT_BY_COST));
+        graph_plan(fusion, graph_layout(fusion, typical(fusion->graph), machine, NULL));
     plan_verify(plan);
     return plan;
 }

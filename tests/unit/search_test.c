@@ -489,6 +489,26 @@ static void test_schedules_are_read_as_they_are_written(void **state) {
     session_free(w.session);
 }
 
+// Of a contraction half of the sums of a turn, which are all of them here.
+static void test_sums_of_a_turn_are_a_place(void **state) {
+    (void)state;
+    World w = world_open();
+    Arena *arena = w.session->arena;
+    const Schedule **picks = arena_array(arena, const Schedule *, w.spaces.at.count + 1);
+    ScheduleList *lists = arena_array(arena, ScheduleList, w.spaces.at.count + 1);
+    const Schedule *first = &w.spaces.at.at[0].numbers.at[0];
+    assert_int_equal(first->kind, SCHEDULE_CONTRACT);
+    assert_int_equal(first->contract.block_k, 32); // all of d
+    assert_int_equal(first->blocks.count, 1);
+    assert_int_equal(first->blocks.at[0].sum, 32);
+    picks[0] = first;
+    blocks_of(&w, picks, lists, arena);
+    assert_int_equal(lists[0].count, 1);
+    assert_true(schedule_same_numbers(&lists[0].at[0], first));
+    assert_int_equal(lists[0].at[0].blocks.at[0].sum, 16);
+    session_free(w.session);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_spaces_are_by_site_and_predicted),
@@ -499,6 +519,7 @@ int main(void) {
         cmocka_unit_test(test_all_are_tried_with_all_effort),
         cmocka_unit_test(test_blocks_of_the_best_numbers_are_tried),
         cmocka_unit_test(test_moves_come_near),
+        cmocka_unit_test(test_sums_of_a_turn_are_a_place),
         cmocka_unit_test(test_noise_alone_wins_nothing),
         cmocka_unit_test(test_a_hurry_ends_with_the_best_so_far),
         cmocka_unit_test(test_a_hurry_compares_nothing_that_is_slower),

@@ -366,29 +366,56 @@ static void an_interrupt_leaves_seconds_for_the_last_comparison(void **state) {
 // ---- programs -----------------------------------------------------------------------------------
 
 // A search for programs whose winner is the plan unfused.
-static Tuner open_programs(World *w) {
-    Tuner programs = {.options = &w->options,
-                      .target = w->tuner.target,
-                      .of_programs = true,
-                      .path = w->tuner.path};
-    programs.machine = w->tuner.machine;
-    programs.calls = w->tuner.calls;
-    programs.spaces.arena = w->session->arena;
-    const Call *call = &programs.calls.at[0];
+static void open_programs(World *w, Tuner *programs) {
+    *programs = (Tuner){.options = &w->options,
+                        .target = w->tuner.target,
+                        .of_programs = true,
+                        .path = w->tuner.path};
+    programs->machine = w->tuner.machine;
+    programs->calls = w->tuner.calls;
+    programs->spaces.arena = w->session->arena;
+    const Call *call = &programs->calls.at[0];
     TuneSpace space = {.site = call->compiled.site, .name = "F"};
-    space.numbers = call_space(&w->options, call, &programs.calls.tensors, NULL);
-    vec_push(w->session->arena, &programs.spaces.at, space);
-    assert_true(tuner_begin(&programs));
-    const TuneSite *site = tune_search_site(programs.search, 0);
+    space.numbers = call_space(&w->options, call, &programs->calls.tensors, NULL);
+    vec_push(w->session->arena, &programs->spaces.at, space);
+    assert_true(tuner_begin(programs));
+    const TuneSite *site = tune_search_site(programs->search, 0);
     uint32_t winner = 1;
     while (site->trials.at[winner].schedule.program.plan != PLAN_UNFUSED)
         winner++;
-    programs.results[0] = (TuneResult){.winner = winner,
-                                       .schedule = site->trials.at[winner].schedule,
-                                       .seconds = 1,
-                                       .of_default = 2,
-                                       .confidence = 1};
-    return programs;
+    programs->results[0] = (TuneResult){.winner = winner,
+                                        .schedule = site->trials.at[winner].schedule,
+                                        .seconds = 1,
+                                        .of_default = 2,
+                                        .confidence = 1};
+}
+
+// How many trials have the plan unfused, where each trial that has it takes so many times the
+// default's time, and all others more.
+static uint32_t trials_unfused(World *w, double ratio) {
+    Tuner programs;
+    open_programs(w, &programs);
+    TuneRound round;
+    uint32_t count = 0;
+    const TuneSite *site = tune_search_site(programs.search, 0);
+    while (tune_search_next(programs.search, &round)) {
+        uint32_t trial = round.trials[0];
+        bool unfused = site->trials.at[trial].schedule.program.plan == PLAN_UNFUSED;
+        double ratios[9];
+        for (uint32_t i = 0; i < 9; i++)
+            ratios[i] = unfused ? ratio : 1.5;
+        tune_search_note(programs.search, 0, trial, ratios, 9);
+        count += unfused && !round.last;
+    }
+    tuner_end(&programs);
+    return count;
+}
+
+// Once, and once more as the best; with others where that pays.
+static void to_what_pays_other_decisions_are_added(void **state) {
+    World *w = *state;
+    assert_int_equal(trials_unfused(w, 1.1), 2);
+    assert_true(trials_unfused(w, 0.9) > 2);
 }
 
 static PlanKind plan_now(World *w) {
@@ -399,7 +426,8 @@ static PlanKind plan_now(World *w) {
 
 static void a_program_that_wins_is_what_kernels_are_searched_of(void **state) {
     World *w = *state;
-    Tuner programs = open_programs(w);
+    Tuner programs;
+    open_programs(w, &programs);
     assert_int_equal(plan_now(w), PLAN_ANY);
     tuner_check(&programs);
     assert_true(programs.results[0].winner != TUNE_DEFAULT && programs.results[0].by_oracle);
@@ -418,7 +446,8 @@ static void a_program_that_wins_is_what_kernels_are_searched_of(void **state) {
 
 static void a_program_that_computes_something_else_is_dropped(void **state) {
     World *w = *state;
-    Tuner programs = open_programs(w);
+    Tuner programs;
+    open_programs(w, &programs);
     Options options = w->options;
     options.file = write_text(w, "wrong.attn", attention_wrong);
     Calls calls;
@@ -523,6 +552,7 @@ int main(void) {
         TEST(winners_that_cannot_be_confirmed_are_none),
         TEST(a_second_signal_ends_everything),
         cmocka_unit_test(an_interrupt_leaves_seconds_for_the_last_comparison),
+        TEST_ATTENTION(to_what_pays_other_decisions_are_added),
         TEST_ATTENTION(a_program_that_wins_is_what_kernels_are_searched_of),
         TEST_ATTENTION(a_program_that_computes_something_else_is_dropped),
         TEST(sites_that_were_not_searched_are_not_kept),

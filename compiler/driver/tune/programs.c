@@ -4,7 +4,8 @@
 // The choices for the program of a call are to it what schedules are to a kernel, so they are
 // looked for in the same way: a search whose sites are calls, with the default schedules of all
 // kernels, each choice in turns with the default. What is far slower for all calls, as an attention
-// that stores its weights often is, is left after two pairs of runs.
+// that stores its weights often is, is left after two pairs of runs. To those that are faster other
+// decisions are added, so that two that pay together are found.
 #include "driver/tune/tuning.h"
 
 static const double BUDGET_OF_PROGRAMS = 0.25; // chosen: kernels gain more, mostly

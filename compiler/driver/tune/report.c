@@ -25,16 +25,29 @@ static double share_of_peak(const Tuner *tuner) {
     return 2 * multiplies * speed / (seconds * peak_of(tuner));
 }
 
+// Of the budget, or as long as trials took so far for each that is still to come; NAN: nobody can
+// tell yet.
+static double seconds_left(const Tuner *tuner, double now) {
+    enum { ENOUGH = 4 };
+    uint32_t count = tuner->points.count;
+    if (tuner->budget)
+        return fmax(tuner->budget - now, 0);
+    if (count < ENOUGH)
+        return NAN;
+    double took = tuner->points.at[count - 1].seconds - tuner->points.at[0].seconds;
+    return took / (count - 1) * tune_search_left(tuner->search);
+}
+
 static void tell_progress(Tuner *tuner) {
     bool terminal = isatty(STDERR_FILENO);
-    double now = tuner_seconds(tuner), budget = tuner->budget;
+    double now = tuner_seconds(tuner), left = seconds_left(tuner, now);
     tuner->told = now;
     Text text = {.arena = arena_new()};
     text_printf(&text, "%.0f s  %u tried  %.3fx of the default's speed  %.0f%% of peak", now,
                 tuner->tried, tuner->points.at[tuner->points.count - 1].speed,
                 100 * share_of_peak(tuner));
-    if (budget)
-        text_printf(&text, "  %.0f s left", fmax(budget - now, 0));
+    if (!isnan(left))
+        text_printf(&text, "  %s%.0f s left", tuner->budget ? "" : "about ", left);
     if (terminal)
         fprintf(stderr, "\r%-78s", text.at);
     else

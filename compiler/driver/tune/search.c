@@ -30,12 +30,26 @@ static void list_blocks(void *of_tuner, const Schedule *const *picks, ScheduleLi
     }
 }
 
-static void list_none(void *of_tuner, const Schedule *const *picks, ScheduleList *lists,
-                      Arena *arena) {
-    (void)of_tuner;
-    (void)picks;
-    (void)lists;
-    (void)arena;
+static bool is_faster(const TuneSite *site, const Schedule *schedule) {
+    bool faster = false;
+    for (uint32_t i = 1; i < site->trials.count; i++)
+        faster = faster || (schedule_same(&site->trials.at[i].schedule, schedule) &&
+                            site->trials.at[i].ratio <= ATT_WORTH);
+    return faster;
+}
+
+// Of choices for programs that are faster than the default: what differs in one decision.
+static void list_neighbours(void *of_programs, const Schedule *const *picks, ScheduleList *lists,
+                            Arena *arena) {
+    const Tuner *programs = of_programs;
+    for (uint32_t i = 0; i < programs->calls.count; i++) {
+        if (!picks[i] || !is_faster(tune_search_site(programs->search, i), picks[i]))
+            continue;
+        ScheduleList all = call_space(programs->options, &programs->calls.at[i],
+                                      &programs->calls.tensors, &picks[i]->program);
+        for (uint32_t k = 0; k < all.count; k++)
+            vec_push(arena, &lists[i], all.at[k]);
+    }
 }
 
 static bool make_reference(Tuner *tuner) {
@@ -159,13 +173,13 @@ static bool suggest_known(Tuner *tuner) {
     return true;
 }
 
-// All choices for a program are tried, which are few, and have no blocks.
+// All choices for a program are tried, which are few.
 static TuneSearchOptions search_options(Tuner *tuner) {
     const Options *options = tuner->options;
     return (TuneSearchOptions){.effort = tuner->of_programs ? EFFORT_EXHAUSTIVE : options->effort,
                                .seed = options->seed,
                                .only_faster = tuner->of_programs,
-                               .blocks = tuner->of_programs ? list_none : list_blocks,
+                               .blocks = tuner->of_programs ? list_neighbours : list_blocks,
                                .self = tuner};
 }
 
@@ -237,10 +251,13 @@ static void end_lane(Tuner *tuner, Lane *lane) {
     tuner_progress(tuner);
 }
 
+static bool is_late(const Tuner *tuner) {
+    return tuner->budget && tuner_seconds(tuner) > BUDGET_OF_SEARCH * tuner->budget;
+}
+
 static void look_at_the_time(Tuner *tuner) {
-    double budget = tuner->budget;
     tuner_look_at_signals(tuner);
-    if (tuner->signals || (budget && tuner_seconds(tuner) > BUDGET_OF_SEARCH * budget))
+    if (tuner->signals || is_late(tuner))
         tune_search_hurry(tuner->search);
 }
 
@@ -277,7 +294,7 @@ static void take_results(Tuner *tuner) {
 // A budget that the default alone took is told of. before: candidates of the programs' search.
 static void tell_of_short_budget(const Tuner *tuner, uint32_t before) {
     bool any = tuner->tried + tuner->failed > before || tuner->signals || tuner->of_programs;
-    if (!any && tuner->budget && tuner_seconds(tuner) > BUDGET_OF_SEARCH * tuner->budget)
+    if (!any && is_late(tuner))
         diag_remark(tuner->options->session->diags, (Span){0},
                     "--budget: no schedule was tried, since compiling and measuring the default "
                     "took %.1f s",

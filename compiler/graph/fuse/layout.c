@@ -380,8 +380,34 @@ static bool fills_panels(const Layout *layout, const Use *use, DimId dim, int wi
     return dim == use->group->reduced.at[0] || (extent > width && extent % width == 0);
 }
 
+// Of what a value is, but for its name and place: how it is stored, and which ops read it.
+static uint64_t kind_of(const Layout *layout, const Value *value) {
+    const DimList *order = &layout->memory[value->id].order;
+    const ReadList *reads = &layout->reads[value->id];
+    uint64_t kind = hash_u64((uint64_t)value->op << 32 | value->elem, value->made_for.backward);
+    for (uint32_t i = 0; i < order->count; i++) {
+        uint32_t place = 0;
+        while (value->dims.at[place] != order->at[i])
+            place++;
+        kind = hash_u64(hash_u64(kind, (uint64_t)layout->extents[order->at[i]]), place);
+    }
+    for (uint32_t i = 0; i < reads->count; i++)
+        kind = hash_u64(kind, (uint64_t)reads->at[i].user->op << 32 | reads->at[i].arg);
+    return kind;
+}
+
+static uint32_t number_of_kind(Layout *layout, const Value *value) {
+    uint64_t kind = kind_of(layout, value);
+    uint32_t i = 0;
+    while (i < layout->paneled.count && layout->paneled.at[i] != kind)
+        i++;
+    if (i == layout->paneled.count)
+        vec_push(layout->arena, &layout->paneled, kind);
+    return i;
+}
+
 // Two vectors along the lanes of streamed contractions, when these are all that read the value.
-static void choose_panel(const Layout *layout, uint32_t group_number, const Value *value,
+static void choose_panel(Layout *layout, uint32_t group_number, const Value *value,
                          const UseList *uses) {
     MemoryOrder *memory = &layout->memory[value->id];
     DimId last = dims_last(&memory->order);
@@ -402,6 +428,9 @@ static void choose_panel(const Layout *layout, uint32_t group_number, const Valu
             return;
     if (!uses->count || value->dims.count < 2 || graph_returns(layout->fusion->graph, value) ||
         value_in_turn(value)) // tasks add to it where it lies
+        return;
+    uint32_t number = number_of_kind(layout, value);
+    if (number < PLAIN_MOST && layout->chosen->plain >> number & 1)
         return;
     memory->panel = last;
     memory->panel_width = width;
@@ -465,7 +494,7 @@ static DimList order_of_value(Layout *layout, uint32_t group_number, const Value
     wish = dims_join(wish, value->dims); // in case that a wish names only some
     wish = dims_join(dims_minus(&wish, &one), one);
     layout->memory[value->id].order = merge ? regroup_glued(merge, &wish) : wish;
-    if (group->kind != GROUP_SCAN && layout->choice != LAYOUT_PLAIN)
+    if (group->kind != GROUP_SCAN && layout->chosen->layout != LAYOUT_PLAIN)
         choose_panel(layout, group_number, value, &uses);
     return layout->memory[value->id].order;
 }
@@ -479,7 +508,8 @@ static DimList order_in_result(const Value *result, const DimList *orders) {
 }
 
 MemoryOrder *graph_layout(const Fusion *fusion, const int64_t *extents, const Machine *machine,
-                          LayoutChoice choice) {
+                          const ProgramSchedule *chosen) {
+    static const ProgramSchedule by_cost = {0};
     const Graph *graph = fusion->graph;
     uint32_t count = graph->values.count;
     Arena *arena = arena_new();
@@ -491,7 +521,7 @@ MemoryOrder *graph_layout(const Fusion *fusion, const int64_t *extents, const Ma
                      .memory = arena_array(graph->arena, MemoryOrder, count + 1),
                      .arena = arena,
                      .machine = machine,
-                     .choice = choice,
+                     .chosen = chosen ? chosen : &by_cost,
                      .lanes = machine_lanes(machine, sizeof(float))};
     DimList *orders = layout.orders;
     for (uint32_t i = 0; i < count; i++)

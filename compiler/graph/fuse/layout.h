@@ -27,8 +27,9 @@ typedef struct {
     MemoryOrder *memory; // the result
     Arena *arena;
     const Machine *machine;
-    LayoutChoice choice;
-    double lanes; // of a vector of f32, the usual element
+    const ProgramSchedule *chosen;
+    VEC(uint64_t) paneled; // kinds of values that would lie in panels, so far
+    double lanes;          // of a vector of f32, the usual element
 } Layout;
 
 // The dims of a contraction by role, seen from one operand x: shared with the result, own, summed.

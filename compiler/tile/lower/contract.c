@@ -313,8 +313,8 @@ static ContractShape shape_of(const Contract *x) {
         .lanes = shape_extent(lower, x->lanes_all),
         .k = shape_extent(lower, x->summed),
         .main_rows = x->rows == TILE_DIM_NONE ? 1 : lower->typical.at[x->rows],
-        .rows_known = x->rows == TILE_DIM_NONE ||
-                      lower->kernel->dims.at[x->rows].extent != EXTENT_DYNAMIC,
+        .rows_known =
+            x->rows == TILE_DIM_NONE || lower->kernel->dims.at[x->rows].extent != EXTENT_DYNAMIC,
         .main_lanes = lower->typical.at[x->lanes],
         .last_batch = last_batch(x),
         .a_in_place = x->a_in_place && lies_flat(&x->a_source, &x->k),
@@ -458,6 +458,19 @@ static void choose_pieces(Contract *x) {
     x->a_crossing = crossing_dim(&x->a_source, x->rows_all, x->rows, s->pack_a) != TILE_DIM_NONE;
 }
 
+// How much of the sums a turn has: by default what the other numbers leave room for in caches; a
+// place of its own, with half and twice as much.
+static int64_t choose_block_k(Lowering *lower, int64_t own, int64_t k) {
+    enum { UNIT = 8 };
+    const int64_t others[] = {round_up(own / 2, UNIT), 2 * own < k ? 2 * own : k};
+    StageBlocksList choices = {0};
+    vec_push(lower->arena, &choices, (StageBlocks){.sum = own});
+    for (size_t i = 0; i < sizeof others / sizeof *others; i++)
+        if (others[i] && others[i] < k + UNIT && others[i] != own && own < k + UNIT)
+            vec_push(lower->arena, &choices, (StageBlocks){.sum = others[i]});
+    return choices.count > 1 ? lower_blocks(lower, &choices).sum : own;
+}
+
 bool lower_contract(Lowering *lower, const ContractSchedule *schedule) {
     Contract x;
     ContractSchedule chosen;
@@ -469,6 +482,7 @@ bool lower_contract(Lowering *lower, const ContractSchedule *schedule) {
         return false;
     x.schedule = chosen;
     lower->kernel->schedule = (Schedule){.kind = SCHEDULE_CONTRACT, .contract = chosen};
+    x.schedule.block_k = choose_block_k(lower, chosen.block_k, shape_of(&x).k);
     choose_pieces(&x);
     contract_emit(&x);
     return true;

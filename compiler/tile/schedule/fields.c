@@ -53,6 +53,7 @@ static const ScheduleField of_program[] = {
     WORDS(program.layout, "layout", layout_words),
     WORDS(program.copies, "copies", copy_words),
     WORDS(program.prefetch, "prefetch", prefetch_words),
+    NUMBER(program.plain, "plain", 0, (1 << PLAIN_MOST) - 1),
 };
 static const ScheduleField of_blocks[] = {
     BLOCK(rows, 1024),

@@ -5,7 +5,7 @@
 //     {"kind": "stream", "plan": "resident", "rows": 24, "piece": 512,
 //      "blocks": [{"rows": 12, "cols": 0, "lanes": 32, "sum": 0}]}
 //     {"kind": "program", "plan": "unfused", "wide": "cost", "kept": "cost", "layout": "cost",
-//      "copies": "size", "prefetch": "rule"}
+//      "copies": "size", "prefetch": "rule", "plain": 0}
 //
 // The text of a schedule is always the same, so that equal schedules are equal texts. What is read
 // may come from anywhere: only whole numbers in their ranges are taken, and whether a kernel can be
@@ -50,10 +50,12 @@ const char *schedule_program_text(Arena *arena, const ProgramSchedule *program) 
     ScheduleFields fields = schedule_fields(SCHEDULE_PROGRAM);
     Text text = {.arena = arena};
     for (int i = 0; i < fields.count; i++) {
-        int64_t word = schedule_field(&schedule, &fields.at[i]);
-        if (word)
-            text_printf(&text, "%s%s %s", text.length ? ", " : "", fields.at[i].name,
-                        fields.at[i].words[word]);
+        const ScheduleField *field = &fields.at[i];
+        int64_t chosen = schedule_field(&schedule, field);
+        if (chosen)
+            text_printf(&text, "%s%s %s", text.length ? ", " : "", field->name,
+                        field->words ? field->words[chosen]
+                                     : arena_printf(arena, "%lld", (long long)chosen));
     }
     return text.length ? text.at : "by cost";
 }

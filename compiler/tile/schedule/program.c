@@ -8,26 +8,43 @@
 //     Q = X P;  W = softmax(Q K);  O = W V        0: X  1: P  2: Q  3: K  4: Q K  5: W  6: V  7: O
 #include <string.h>
 
-#include "tile/tile.h"
+#include "tile/schedule/schedule.h"
 
 // ---- what can be chosen -------------------------------------------------------------------------
 
-// Each differs from the default in one decision.
-ScheduleList schedule_enumerate_programs(Arena *arena) {
-    static const ProgramSchedule choices[] = {
-        {0},
-        {.plan = PLAN_UNFUSED},
-        {.wide = WIDE_AGAIN},
-        {.wide = WIDE_STORED},
-        {.kept = KEPT_ALL},
-        {.layout = LAYOUT_PLAIN},
-        {.copies = COPIES_ONCE},
-        {.copies = COPIES_EACH},
-        {.prefetch = PREFETCH_NONE},
-    };
+static void add_choice(Arena *arena, const ProgramSchedule *choice, ScheduleList *list) {
+    uint32_t i = 0;
+    while (i < list->count && !schedule_same_program(&list->at[i].program, choice))
+        i++;
+    if (i == list->count)
+        vec_push(arena, list, (Schedule){.kind = SCHEDULE_PROGRAM, .program = *choice});
+}
+
+// What differs from it in one word of one decision, or in one kind of values that lies in panels.
+static void add_neighbours(Arena *arena, const ProgramSchedule *choice, ScheduleList *list) {
+    enum { KINDS = 8 }; // chosen: a layer and its gradients have fewer
+    ScheduleFields fields = schedule_fields(SCHEDULE_PROGRAM);
+    for (int i = 0; i < fields.count; i++) {
+        const ScheduleField *field = &fields.at[i];
+        Schedule other = {.kind = SCHEDULE_PROGRAM, .program = *choice};
+        int64_t own = schedule_field(&other, field);
+        int64_t count = field->words ? field->most + 1 : KINDS;
+        for (int64_t k = 0; k < count; k++) {
+            schedule_field_set(&other, field, field->words ? k : own ^ (int64_t)1 << k);
+            add_choice(arena, &other.program, list);
+        }
+    }
+}
+
+ScheduleList schedule_enumerate_programs(Arena *arena, const ProgramSchedule *known) {
+    static const ProgramSchedule by_cost = {0};
     ScheduleList list = {0};
-    for (size_t i = 0; i < sizeof choices / sizeof *choices; i++)
-        vec_push(arena, &list, (Schedule){.kind = SCHEDULE_PROGRAM, .program = choices[i]});
+    add_choice(arena, &by_cost, &list);
+    if (known)
+        add_choice(arena, known, &list);
+    add_neighbours(arena, &by_cost, &list);
+    if (known)
+        add_neighbours(arena, known, &list);
     return list;
 }
 
