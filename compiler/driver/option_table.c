@@ -146,7 +146,7 @@ static const Option table[] = {
     {"oracle", KEY_ORACLE, NULL, 4, RUN, KEY_ORACLE, "for run: the double-precision interpreter"},
     {"interpret", KEY_INTERPRET, NULL, 4, RUN | VERIFY, KEY_ORACLE,
      "for run and verify: the tile programs in plain loops"},
-    {"no-cache", KEY_NO_CACHE, NULL, 4, OF_THIS_MACHINE, 0, "compile afresh, keep nothing"},
+    {"no-cache", KEY_NO_CACHE, NULL, 4, OF_THIS_MACHINE, KEY_CACHE, "compile afresh, keep nothing"},
     {"cache", KEY_CACHE, "DIR", 4, OF_THIS_MACHINE, KEY_CACHE, "where compiled kernels are kept"},
     {"db", KEY_DB, "FILE", 4, KERNELS | MACHINE | CALIBRATE | DB, KEY_DB,
      "the database of schedules (default: $ATTC_DB, else attc/schedules.db in the user's data)"},

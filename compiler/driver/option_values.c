@@ -4,6 +4,7 @@
 
 #include <stdarg.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "arguments.h"
@@ -238,21 +239,31 @@ int option_stage(Options *options, const char *text) {
 }
 
 // BYTES, or a number of K, M or G, which may be written out: 512KiB.
-int option_memory_limit(Options *options, const char *text) {
-    static const char units[] = "KMG";
-    Arena *arena = options->session->arena;
-    size_t digits = strspn(text, "0123456789");
-    const char *unit = text[digits] ? strchr(units, text[digits]) : NULL, *end = text + digits;
+// 200000, 64M, 1.5GiB: decimals are of a unit, and what is less than a byte is left out.
+static bool read_bytes(Arena *arena, const char *text, int64_t *bytes) {
+    static const char units[] = "KMG", decimal[] = "0123456789";
+    size_t whole = strspn(text, decimal);
+    size_t part = text[whole] == '.' ? 1 + strspn(text + whole + 1, decimal) : 0;
+    const char *end = text + whole + part, *unit = *end ? strchr(units, *end) : NULL;
     int64_t number, scale = 1;
     for (const char *u = units; unit && u <= unit; u++)
         scale *= 1024;
     end += unit != NULL;
     end += unit && !strcmp(end, "iB") ? 2 : 0;
-    if (*end || !att_argument_count(arena_strndup(arena, text, digits), 1, INT64_MAX, &number) ||
-        !mul_i64(number, scale, &options->memory_limit))
-        return usage_error("--memory-limit %s: expected bytes, such as 200000, 64M or 1GiB, from 1 "
-                           "to %lld",
-                           text, (long long)INT64_MAX);
+    if (*end || part == 1 || (part && !unit) ||
+        !att_argument_count(arena_strndup(arena, text, whole), 0, INT64_MAX, &number) ||
+        !mul_i64(number, scale, bytes) || *bytes > INT64_MAX - scale)
+        return false;
+    double fraction = part ? strtod(arena_strndup(arena, text + whole, part), NULL) : 0;
+    *bytes += (int64_t)(fraction * (double)scale);
+    return *bytes > 0;
+}
+
+int option_memory_limit(Options *options, const char *text) {
+    if (!read_bytes(options->session->arena, text, &options->memory_limit))
+        return usage_error("--memory-limit %s: expected bytes, such as 200000, 64M or 1.5GiB, from "
+                           "1 to %lld",
+                           text, (long long)INT64_MAX - 1);
     return EXIT_FINE;
 }
 

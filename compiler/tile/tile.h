@@ -421,6 +421,7 @@ ScheduleList schedule_enumerate_programs(Arena *arena, const ProgramSchedule *kn
 // called. Requires: typical extents. The text of extents lies in the arena.
 ScheduleSite schedule_program_site(Arena *arena, const Graph *graph, const int64_t *extents);
 bool programs_same_kernels(const TileProgram *a, const TileProgram *b); // launch by launch
+bool schedule_same_site(const ScheduleSite *a, const ScheduleSite *b);
 // fields.c, any.c: are all numbers but those of blocks the same?
 bool schedule_same_numbers(const Schedule *a, const Schedule *b);
 bool schedule_same_program(const ProgramSchedule *a, const ProgramSchedule *b);

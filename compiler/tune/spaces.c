@@ -8,14 +8,10 @@
 
 #include <string.h>
 
-static bool same_site(const ScheduleSite *a, const ScheduleSite *b) {
-    return a->group == b->group && !strcmp(a->extents, b->extents);
-}
-
 static bool is_for(const TuneSpace *space, const ScheduleSite *site) {
-    bool found = same_site(&space->site, site);
+    bool found = schedule_same_site(&space->site, site);
     for (uint32_t i = 0; i < space->others.count && !found; i++)
-        found = same_site(&space->others.at[i], site);
+        found = schedule_same_site(&space->others.at[i], site);
     return found;
 }
 
@@ -77,7 +73,7 @@ static const char *name_apart(const TuneSpaces *spaces, const char *name) {
 // The kernel of the first launch of a site; NULL: it has none.
 static const Kernel *kernel_of(const TileProgram *program, const ScheduleSite *site) {
     for (uint32_t i = 0; i < program->launches.count; i++)
-        if (same_site(&program->launches.at[i].site, site))
+        if (schedule_same_site(&program->launches.at[i].site, site))
             return program->kernels.at[program->launches.at[i].kernel];
     return NULL;
 }
@@ -116,7 +112,8 @@ static uint32_t note_blocks(void *of_notes, const ScheduleSite *site, const Sche
     BlockNotes *notes = of_notes;
     const TuneSpaces *spaces = notes->picks.spaces;
     uint32_t at = tune_spaces_find(spaces, site);
-    if (at < spaces->at.count && notes->picks.picks[at] && same_site(&spaces->at.at[at].site, site))
+    if (at < spaces->at.count && notes->picks.picks[at] &&
+        schedule_same_site(&spaces->at.at[at].site, site))
         for (uint32_t i = 1; i < space->count; i++)
             vec_push(notes->arena, &notes->lists[at], schedule_copy(notes->arena, &space->at[i]));
     return 0;

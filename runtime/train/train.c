@@ -134,6 +134,15 @@ static AttStatus open_learner(Run *r) {
     return att_learner_open(r->ctx, &r->learner, &v->shared.dims, v->batch);
 }
 
+// An epoch is shorter than a step then, which takes some examples again.
+static void note_few_examples(const Run *r) {
+    int64_t examples = att_data_examples(r->data, ATT_PART_TRAIN);
+    int64_t taken = r->values->batch * r->values->accumulate;
+    if (examples < taken)
+        att_command_note(r->argv, "a step takes %lld examples of %lld: some more than once",
+                         (long long)taken, (long long)examples);
+}
+
 // Are there examples to evaluate? Where the entry is of so many, as many as a batch has.
 static bool evaluates(const Run *r) {
     int64_t count = r->eval_data ? att_data_examples(r->eval_data, ATT_PART_TRAIN)
@@ -352,6 +361,8 @@ static AttStatus open_run(Run *r) {
         status = open_evaluation(r);
     else if (!status && (v->held_out > 0 || r->eval_data) && v->eval_every)
         att_command_note(r->argv, "no evaluations: there are fewer examples than a batch has");
+    if (!status)
+        note_few_examples(r);
     if (!status)
         att_model_init(&r->model, (uint64_t)v->seed);
     if (!status && v->init && !v->resume)

@@ -53,9 +53,10 @@ BAD = [
     (["cost", CAUSAL, "--plan"], "attc: error: --plan: expected a value\n"),
     (["cost", CAUSAL, "-D"], "attc: error: -D: expected a value\n"),
     *((["cost", CAUSAL, "--memory-limit", given],
-       f"--memory-limit {given}: expected bytes, such as 200000, 64M or 1GiB, "
-       "from 1 to 9223372036854775807\n")
-      for given in ("", "0", "-1", "1.5G", "64m", "64MB", "64Mi", "M", "9999999999G")),
+       f"--memory-limit {given}: expected bytes, such as 200000, 64M or 1.5GiB, "
+       "from 1 to 9223372036854775806\n")
+      for given in ("", "0", "-1", "1.5", "1.G", ".5G", "1.5.5G", "0.0K", "1e3", "64m", "64MB",
+                    "64Mi", "M", "9999999999G")),
     (["run", CAUSAL, "--oracle", "--memory-limit=1M"], "run --oracle: takes no --memory-limit\n"),
     (["check", CAUSAL, "--memory-limit=1M"], "check: takes no --memory-limit\n"),
     (["cost", CAUSAL, "--plan", "flash"], "--plan flash: expected resident, stream"),
@@ -108,6 +109,7 @@ BAD = [
     (["build", CAUSAL, "-o", "x", "--exe", "--alternatives", "9"],
      "--alternatives 9: expected a whole number from 1 to 8"),
     (["run", CAUSAL, "--oracle", "--interpret"], "--oracle and --interpret exclude each other"),
+    (["cost", CAUSAL, "--no-cache", "--cache", "x"], "--no-cache and --cache exclude each other"),
     (["cost", CAUSAL, "--plan=spill", "--plan=stream"], "--plan is given twice"),
     (["cost", CAUSAL, "--entry=A", "--entry=B"], "--entry is given twice"),
     (["cost", CAUSAL, "--grad", "--wrt", "X,W.0,X"], "--wrt X,W.0,X: X is given twice\n"),

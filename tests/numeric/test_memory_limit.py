@@ -153,6 +153,7 @@ def test_choices_are_told(tmp_path):
         sum(kernel["predicted_seconds"] for kernel in figures["kernels"]), rel=1e-6)
     fits = [choice["workspace_bytes"] <= least for choice in choices]
     assert fits.index(True) == choices.index(taken)
+    assert cost(arguments, "--memory-limit=1.5GiB")["memory_limit"] == 3 << 29
     only, = cost(arguments, "--memory-limit=1G")["choices"]
     assert only["taken"] and only["stretches"] == 0
 

@@ -60,6 +60,13 @@ def test_too_few_examples_for_a_batch(made):
     assert "there are 3 examples to evaluate, and the program is built for batches of 4" in said
 
 
+def test_that_a_step_takes_more_than_there_is_is_told(made):
+    for batch, told in (8, True), (5, False):
+        _, said = run(made, "any", "train", *examples(), "--steps", 1, "--batch", batch,
+                      "--accumulate", 2, "--held-out", 0, "--out", f"step_of_{batch}")
+        assert ("a step takes 16 examples of 11: some more than once" in said) == told
+
+
 def test_what_is_wrong_from_the_first_step_on_is_no_matter_of_the_rate(made):
     _, said = run(made, "any", "train", *examples("wild.npy"), "--steps", 2, "--out", "wild",
                   "--held-out", 0, status=1)

@@ -102,7 +102,7 @@ static uint32_t next_of_group(const SmallChoice *choice, uint64_t group) {
 static uint32_t site_for(SmallChoice *choice, const ScheduleSite *site) {
     for (uint32_t i = 0; i < choice->small.count; i++) {
         const SmallSite *small = &choice->small.at[i];
-        if (small->site.group == site->group && !strcmp(small->site.extents, site->extents))
+        if (schedule_same_site(&small->site, site))
             return small->tuned;
     }
     uint32_t found = next_of_group(choice, site->group);

@@ -2,6 +2,8 @@
 // Schedules of any kind: the space of a shape, and which of them are the same.
 #include "tile/schedule/schedule.h"
 
+#include <string.h>
+
 ScheduleList schedule_enumerate(Arena *arena, const ScheduleShape *shape, const Machine *machine,
                                 const StreamSchedule *wanted) {
     ScheduleList list = {0};
@@ -12,6 +14,10 @@ ScheduleList schedule_enumerate(Arena *arena, const ScheduleShape *shape, const 
     else if (shape->kind == SCHEDULE_STREAM)
         schedule_enumerate_stream(arena, wanted, &shape->stream, &list);
     return list;
+}
+
+bool schedule_same_site(const ScheduleSite *a, const ScheduleSite *b) {
+    return a->group == b->group && !strcmp(a->extents, b->extents);
 }
 
 bool schedule_same(const Schedule *a, const Schedule *b) {

@@ -117,8 +117,11 @@ Meant meant_clip(Meaning *m, const Given *given) {
 }
 
 Meant meant_size(Meaning *m, const Given *given) {
-    Meant of = meant(m, given->args->at[0]);
+    const Expr *first = given->args->at[0];
     bool has_place = given->args->count == 2;
+    if (!has_place && names_dim(m, first))
+        return meant_with_dims(first->name.name, HOLDS_ALL, (NameList){0});
+    Meant of = meant(m, first);
     Name dim = !of.has_dims || of.moved || !of.dims.count ? NULL
                : has_place                                ? dim_given(&of, given->args->at[1])
                                                           : of.dims.at[0];

@@ -195,6 +195,10 @@ Name dim_at(const Meant *of, const Expr *place) {
     return at >= 0 && at < places.count ? places.at[at] : NULL;
 }
 
+bool names_dim(const Meaning *m, const Expr *expr) {
+    return expr->kind == EXPR_NAME && scope_knows_dim(m->scope, expr->name.name);
+}
+
 Name dim_given(const Meant *of, const Expr *expr) {
     if (expr->kind != EXPR_NAME)
         return dim_at(of, expr);
@@ -258,7 +262,19 @@ bool meant_reduced(Meaning *m, const Given *given, Meant *result, const char **d
     return *dims != NULL;
 }
 
+// sum(m, X): the dim comes first.
+static bool dim_is_first(const Meaning *m, const Given *given) {
+    return given->args->count == 2 && names_dim(m, given->args->at[0]) &&
+           !names_dim(m, given->args->at[1]);
+}
+
 static Meant meant_reduction(Meaning *m, Builtin builtin, const Given *given, bool row) {
+    if (dim_is_first(m, given)) {
+        ExprList turned = {0};
+        vec_push(m->arena, &turned, given->args->at[1]);
+        vec_push(m->arena, &turned, given->args->at[0]);
+        return meant_reduction(m, builtin, &(Given){&turned, given->keys}, row);
+    }
     Meant of = meant(m, given->args->at[0]);
     const char *dims = of.text ? reduce(m, given, row, &of) : NULL;
     if (!dims)
@@ -321,8 +337,7 @@ static bool dims_are_named(const Meaning *m, Builtin builtin, const Given *given
     };
     for (uint32_t i = 0; i < given->args->count && i < 3; i++) {
         const Expr *arg = given->args->at[i];
-        bool named = arg->kind == EXPR_NAME && scope_knows_dim(m->scope, arg->name.name);
-        if (places[builtin] >> i & 1 && !named)
+        if (places[builtin] >> i & 1 && !names_dim(m, arg))
             return false;
     }
     return true;
@@ -331,8 +346,7 @@ static bool dims_are_named(const Meaning *m, Builtin builtin, const Given *given
 // The second argument of max and min is another tensor, or what other languages say a dim by.
 static bool says_dim(const Meaning *m, const Expr *expr) {
     int64_t number;
-    bool dim = expr->kind == EXPR_NAME && scope_knows_dim(m->scope, expr->name.name) &&
-               !scope_find(m->scope, expr->name.name);
+    bool dim = names_dim(m, expr) && !scope_find(m->scope, expr->name.name);
     return dim || given_list(expr) || expr_whole(expr, &number);
 }
 

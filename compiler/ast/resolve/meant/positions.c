@@ -44,8 +44,7 @@ static bool find_gather_arguments(Meaning *m, const char *name, const Given *giv
     } else if (first) {
         *(out->where ? &out->ids : &out->where) = first;
     }
-    out->by_name =
-        out->where->kind == EXPR_NAME && scope_knows_dim(m->scope, out->where->name.name);
+    out->by_name = names_dim(m, out->where);
     return true;
 }
 
@@ -114,8 +113,7 @@ Meant meant_diagonal(Meaning *m, const char *name, const Given *given) {
 
 Meant meant_eye(Meaning *m, const Given *given) {
     const Expr *dim = given->args->at[0];
-    bool known = given->args->count == 1 && !given->keys->count && dim->kind == EXPR_NAME &&
-                 scope_knows_dim(m->scope, dim->name.name);
+    bool known = given->args->count == 1 && !given->keys->count && names_dim(m, dim);
     if (!known)
         return (Meant){0};
     NameList dims = {0}, none = {0};
@@ -172,7 +170,7 @@ Meant meant_one_hot(Meaning *m, const Given *given) {
         return (Meant){0};
     Meant ids = meant(m, given->args->at[0]), count = meant(m, given->args->at[1]);
     const Expr *dim = given->args->at[1];
-    bool named = dim->kind == EXPR_NAME && scope_knows_dim(m->scope, dim->name.name);
+    bool named = names_dim(m, dim);
     if (!ids.text || !count.text || (dim->kind == EXPR_NAME && !named))
         return (Meant){0};
     Name ids_name = names_find(m->scope->resolver->session->names, "ids");
@@ -190,8 +188,7 @@ Meant meant_one_hot(Meaning *m, const Given *given) {
 
 Meant meant_range(Meaning *m, const Given *given) {
     const Expr *dim = given->args->at[0];
-    bool known = given->args->count == 1 && dim->kind == EXPR_NAME &&
-                 scope_knows_dim(m->scope, dim->name.name);
+    bool known = given->args->count == 1 && names_dim(m, dim);
     NameList dims = {0};
     if (!known)
         return (Meant){0};

@@ -456,7 +456,7 @@ Meant meant_concat(Meaning *m, const Given *given) {
 // Names of dims, or nothing.
 static bool constant_dims(Meaning *m, const Expr *const *args, uint32_t n, NameList *out) {
     for (uint32_t i = 0; i < n; i++) {
-        if (args[i]->kind != EXPR_NAME || !scope_knows_dim(m->scope, args[i]->name.name))
+        if (!names_dim(m, args[i]))
             return false;
         vec_push(m->arena, out, meant_primed(m, args[i]->name.name, out, out));
     }
