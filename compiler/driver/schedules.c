@@ -108,8 +108,10 @@ void schedules_tell(const Options *options) {
             known->count, options->schedules);
     else if (refused)
         diag_remark(diags, (Span){0},
-                    "%s: schedules of %u kernels or programs are none that these can have, and are "
-                    "left alone",
+                    refused == 1 ? "%s: the schedule of %u kernel or program is none that it can "
+                                   "have, and is left alone"
+                                 : "%s: schedules of %u kernels or programs are none that these "
+                                   "can have, and are left alone",
                     options->schedules, refused);
 }
 
@@ -127,9 +129,17 @@ static bool read_text(Options *options) {
     return true;
 }
 
-static void tell(Options *options, const char *path, const char *what) {
+static void tell(const Options *options, const char *path, const char *what) {
     diag_hint(diag_remark(options->session->diags, (Span){0}, "%s %s", path, what),
               "attc db check tells more; --no-db leaves the database alone");
+}
+
+static void tell_damaged(const Options *options, const char *path, uint32_t count,
+                         const char *what) {
+    if (count)
+        tell(options, path,
+             arena_printf(options->session->arena, "has %u damaged %s%s; %s left out", count, what,
+                          count == 1 ? "" : "s", count == 1 ? "it is" : "they are"));
 }
 
 // Tune finds its schedules anew.
@@ -149,12 +159,8 @@ static void read_database(Options *options) {
         why = "is not there, or empty";
     if (!fine && why && options->kind != COMMAND_TUNE) // which ends with it, or makes one
         tell(options, path, arena_printf(arena, "%s; all schedules are predicted", why));
-    if (left_out.damaged)
-        tell(options, path,
-             arena_printf(arena, "has %u damaged schedules; they are left out", left_out.damaged));
-    if (rates_damaged)
-        tell(options, path,
-             arena_printf(arena, "has %u damaged rates; they are left out", rates_damaged));
+    tell_damaged(options, path, left_out.damaged, "schedule");
+    tell_damaged(options, path, rates_damaged, "rate");
     if (fine && entries.count)
         options->known = known_new(arena, &entries, "database");
     tune_db_close(db);

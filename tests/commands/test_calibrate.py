@@ -192,7 +192,7 @@ def test_damaged_rates_are_not_used(measured):
     measured.rows("UPDATE rates SET flops = flops / 2")
     assert measured.machine(*ONE, "--db", measured.db) == before
     told = measured.run("machine", *ONE, "--db", measured.db).stderr
-    assert f"{measured.db} has 1 damaged rates; they are left out" in told
+    assert f"{measured.db} has 1 damaged rate; it is left out" in told
     assert "has a damaged row of rates" in measured.attc("db", "check", "--db", measured.db,
                                                         status=1)
     measured.rows("UPDATE measurements SET seconds = seconds / 2 WHERE id > 12")

@@ -194,7 +194,7 @@ def test_a_schedule_that_a_kernel_cannot_have_is_told(source, tmp_path):
     stream["rows"] += 1
     text.write_text(text_of(*entries))
     _, err = attc("cost", source, *D, "--threads", 1, "--schedules", text)
-    assert "schedules of 1 kernels or programs are none that these can have" in err
+    assert "the schedule of 1 kernel or program is none that it can have" in err
 
 
 def test_a_wrong_text_is_an_error(source, tmp_path):

@@ -213,7 +213,7 @@ def test_a_schedule_of_a_kernel_is_none_of_a_program(source, tmp_path):
     text = tmp_path / "schedules.txt"
     text.write_text(text_of(of_program(source, schedule=known(spaces(source)[0])["schedule"])))
     _, err = attc("cost", source, *D, "--threads", 1, "--schedules", text)
-    assert "schedules of 1 kernels or programs are none that these can have" in err
+    assert "the schedule of 1 kernel or program is none that it can have" in err
     text.write_text(text_of(of_program(source, schedule=UNFUSED | {"plan": "spill"})))
     _, err = attc("cost", source, *D, "--threads", 1, "--schedules", text, status=1)
     assert ':2: schedule: "plan" has to be any or unfused' in err
@@ -228,7 +228,7 @@ def test_a_damaged_choice_is_told_of(source, db):
     chosen, origin, _ = program(source, "--db", db)
     assert (chosen, origin) == (BY_COST, "predicted")
     _, err = attc("cost", source, *D, "--threads", 1, "--db", db)
-    assert "has 1 damaged schedules; they are left out" in err
+    assert "has 1 damaged schedule; it is left out" in err
 
 
 # ---- the search ----------------------------------------------------------------------------------
