@@ -258,6 +258,7 @@ def test_what_is_told_of_is_what_is_kept(source, db):
         assert all(trial["predicted_seconds"] > 0 for trial in with_default)
         for trial in kernel["trials"]:
             assert trial["pairs"] >= 2 and trial["predicted_seconds"] >= 0  # 0: not predicted
+            assert (trial["confidence"] is not None) == trial["last"]
         if kernel["kept"]:
             assert kernel["confidence"] >= 0.95
             assert any(trial["last"] for trial in kernel["trials"])
