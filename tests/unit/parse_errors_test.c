@@ -51,7 +51,9 @@ static void what_is_lost_is_marked(void **state) {
 static void statements_fail_alone(void **state) {
     (void)state;
     check_statement("Y = X + + 3", "2:13 expected an expression, found '+'\n");
-    check_statement("Y = foo X", "2:13 expected an operator or the end of the line, found 'X'\n");
+    check_statement("Y = foo X",
+                    "2:13 expected an operator or the end of the line, found 'X' | '*' multiplies "
+                    "two values, einsum(A[n, m], B[m, k] -> [n, k]) sums up products\n");
     check_statement("Y[n] 1 + 2", "2:10 expected '=', found '1'\n");
     check_statement("retrun X", "2:12 expected '=', found 'X' | did you mean 'return'?\n");
     check_statement("foo(X)", "2:8 expected '=', found '(' | give the result a name: Y = ...\n");
@@ -234,7 +236,8 @@ static void items_are_told_from_statements(void **state) {
     check_errors("deff F(X):\n  Y = X X\n",
                  "1:1 expected 'dim', 'param', 'def', 'optimizer' or 'import', found 'deff' | "
                  "did you mean 'def'?\n"
-                 "2:9 expected an operator or the end of the line, found 'X'\n");
+                 "2:9 expected an operator or the end of the line, found 'X' | '*' multiplies two "
+                 "values, einsum(A[n, m], B[m, k] -> [n, k]) sums up products\n");
     check_errors("x = 3\ny = 4\ndim n\nz = f(5)\n",
                  "1:1 expected 'dim', 'param', 'def', 'optimizer' or 'import', found 'x' | "
                  "write 'dim x = 3'\n"
