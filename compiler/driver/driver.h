@@ -334,8 +334,7 @@ bool call_lower(Session *session, const Call *call, const ProgramSchedule *choic
                 Compilation *out);
 // The choices for a call's program that make other kernels than those before them, with their
 // predicted times at the extents of the tensors; the default comes first. Left out are those that
-// cannot be lowered or need far more memory. known: one besides those that differ from the default
-// in one decision, or NULL.
+// cannot be lowered or need far more memory. known: see schedule_enumerate_programs.
 ScheduleList call_space(const Options *options, const Call *call, const Tensors *tensors,
                         const ProgramSchedule *known);
 typedef struct {

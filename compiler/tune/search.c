@@ -7,7 +7,8 @@
 //     numbers   those that are predicted to be the fastest, the fastest first
 //     again     the best quarter once more: a round of successive halving (Karnin, Koren, Somekh,
 //               "Almost optimal exploration in multi-armed bandits", 2013); `last` is the second
-//     blocks    of the best, other blocks of one place at a time, then the good ones together
+//     blocks    of the best, other blocks of one place at a time, then the good ones together; of
+//               programs other decisions
 //     moves     neighbours of the best that were not tried, some drawn at random, as long as they
 //               find something
 //     last      the best few against the default, with many pairs of runs

@@ -78,7 +78,8 @@ typedef struct {
     uint32_t best;         // so far
 } TuneSite;
 typedef enum { EFFORT_QUICK, EFFORT_NORMAL, EFFORT_EXHAUSTIVE, N_EFFORTS } TuneEffort;
-// Fills in lists, by site: schedules that differ from the pick in the blocks of one place.
+// Fills in lists, by site: schedules that differ from the pick in the blocks of one place, or, of
+// programs, in one decision.
 typedef void TuneBlocks(void *self, const Schedule *const *picks, ScheduleList *lists,
                         Arena *arena);
 typedef struct {
