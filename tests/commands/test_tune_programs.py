@@ -236,6 +236,7 @@ def test_a_damaged_choice_is_told_of(source, db):
 LONG = ["-D", "n=1024,m=1024,e=8", *D[2:]]  # where stored weights take long
 
 
+@pytest.mark.skipif(SANITIZED, reason="its budget is too short for a sanitizer")
 def test_programs_are_tried_and_dropped(source, db):
     attc("db", "import", "-", "--db", db, stdin=text_of(of_program(source, sizes=LONG)))
     assert program(source, "--db", db, sizes=LONG)[0] == UNFUSED
@@ -265,6 +266,7 @@ def test_a_candidate_that_cannot_run_fails_alone(source, db, tmp_path, monkeypat
     assert any(kernel["trials"] for kernel in found["kernels"])
 
 
+@pytest.mark.skipif(SANITIZED, reason="its budget is too short for a sanitizer")
 def test_a_known_combination_is_compared(source, db):
     both = UNFUSED | {"layout": "plain"}
     attc("db", "import", "-", "--db", db, stdin=text_of(of_program(source, both, sizes=LONG)))

@@ -22,7 +22,7 @@ static void add_choice(Arena *arena, const ProgramSchedule *choice, ScheduleList
 
 // What differs from it in one word of one decision, or in one kind of values that lies in panels.
 static void add_neighbours(Arena *arena, const ProgramSchedule *choice, ScheduleList *list) {
-    enum { KINDS = 8 }; // chosen: a layer and its gradients have fewer
+    enum { KINDS = 4 }; // chosen: layers and their gradients have no more
     ScheduleFields fields = schedule_fields(SCHEDULE_PROGRAM);
     for (int i = 0; i < fields.count; i++) {
         const ScheduleField *field = &fields.at[i];
