@@ -529,27 +529,10 @@ static const char *number_hint(const Parser *parser) {
                         extent);
 }
 
-// Of a value that follows the name of a function; NULL: it follows something else.
-static const char *call_hint(const Parser *parser, const Expected *e) {
-    const Token *before = parser->current - 1;
-    bool calls = parser->current > parser->tokens.at && e->has[YYSYMBOL_LPAREN] &&
-                 before->kind == TOK_NAME && builtin_find(before->text) != BUILTIN_NONE;
-    return calls ? arena_printf(parser->scratch, "arguments are in parentheses: %s(...)",
-                                before->text)
-                 : NULL;
-}
-
-// Of a value that follows another one.
-static const char *beside_hint(const Parser *parser) {
-    const Token *token = parser->current;
-    for (; token->kind != TOK_NEWLINE && token->kind != TOK_YYEOF; token++)
-        if (token->kind == TOK_ASSIGN) return "a statement ends with its line";
-    return "'*' multiplies two values, einsum(A[n, m], B[m, k] -> [n, k]) sums up products";
-}
-
 static const char *syntax_hint(const Parser *parser, const Expected *e, yysymbol_kind_t found) {
     bool operand = found == YYSYMBOL_NAME || found == YYSYMBOL_NUMBER;
     const char *keyword = near_keyword(parser, e), *foreign = foreign_line_hint(parser);
+    const char *call = operand ? mistakes_call_hint(parser) : NULL;
     if (foreign) return foreign;
     if (found == YYSYMBOL_PRIMED) return "only dims have primes, and they are not declared";
     if (keyword) return arena_printf(parser->scratch, "did you mean '%s'?", keyword);
@@ -567,13 +550,14 @@ static const char *syntax_hint(const Parser *parser, const Expected *e, yysymbol
         return "give it a name: 'def F(...):'";
     if (found == YYSYMBOL_LPAREN && after_loop_dim(e))
         return "a loop runs over a dim: for layer in layers";
-    if (operand && call_hint(parser, e)) return call_hint(parser, e);
+    if (call && e->has[YYSYMBOL_LPAREN]) return call;
     if (operand && e->has[YYSYMBOL_COMMA] && !after_target(e)) return "add ','";
     if (e->has[YYSYMBOL_STRING]) return "a path is written in double quotes";
     if (found == YYSYMBOL_STRING && e->has[YYSYMBOL_RETURN]) return "comments begin with '#'";
     if (found == YYSYMBOL_NUMBER && e->has[YYSYMBOL_RBRACKET]) return number_hint(parser);
     if (found == YYSYMBOL_DIM && e->has[YYSYMBOL_RETURN]) return "dims are declared outside defs";
-    if (operand && e->has[YYSYMBOL_PLUS] && e->has[YYSYMBOL_NEWLINE]) return beside_hint(parser);
+    if (operand && e->has[YYSYMBOL_PLUS] && e->has[YYSYMBOL_NEWLINE])
+        return mistakes_beside_hint(parser);
     char letter = parser->source->text[parser->current->span.begin];
     if (found == YYSYMBOL_NUMBER && e->has[YYSYMBOL_NAME] && (letter == 'i' || letter == 'p'))
         return "this word is a number"; // inf, pi

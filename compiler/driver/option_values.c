@@ -238,8 +238,8 @@ int option_stage(Options *options, const char *text) {
                : usage_error("--stage: there is no stage '%s': " STAGE_NAMES, text);
 }
 
-// BYTES, or a number of K, M or G, which may be written out: 512KiB.
-// 200000, 64M, 1.5GiB: decimals are of a unit, and what is less than a byte is left out.
+// BYTES, or a number of K, M or G, which may be written out and have decimals: 512KiB, 1.5G. What
+// is less than a byte is left out.
 static bool read_bytes(Arena *arena, const char *text, int64_t *bytes) {
     static const char units[] = "KMG", decimal[] = "0123456789";
     size_t whole = strspn(text, decimal);
@@ -252,18 +252,17 @@ static bool read_bytes(Arena *arena, const char *text, int64_t *bytes) {
     end += unit && !strcmp(end, "iB") ? 2 : 0;
     if (*end || part == 1 || (part && !unit) ||
         !att_argument_count(arena_strndup(arena, text, whole), 0, INT64_MAX, &number) ||
-        !mul_i64(number, scale, bytes) || *bytes > INT64_MAX - scale)
+        !mul_i64(number, scale, bytes))
         return false;
     double fraction = part ? strtod(arena_strndup(arena, text + whole, part), NULL) : 0;
-    *bytes += (int64_t)(fraction * (double)scale);
-    return *bytes > 0;
+    return add_i64(*bytes, (int64_t)(fraction * (double)scale), bytes) && *bytes > 0;
 }
 
 int option_memory_limit(Options *options, const char *text) {
     if (!read_bytes(options->session->arena, text, &options->memory_limit))
         return usage_error("--memory-limit %s: expected bytes, such as 200000, 64M or 1.5GiB, from "
                            "1 to %lld",
-                           text, (long long)INT64_MAX - 1);
+                           text, (long long)INT64_MAX);
     return EXIT_FINE;
 }
 

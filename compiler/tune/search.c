@@ -182,6 +182,8 @@ static void begin_blocks(TuneSearch *s, Site *site) {
     uint32_t number = (uint32_t)(site - s->sites);
     site->base = next_base(site);
     vec_push(s->arena, &site->bases, site->base);
+    if (s->options.only_faster && site->shown.trials.at[site->base].ratio > ATT_WORTH)
+        return;
     picks[number] = &site->shown.trials.at[site->base].schedule;
     s->options.blocks(s->options.self, picks, lists, s->arena);
     Ranked *near = arena_array(s->arena, Ranked, lists[number].count + 1);

@@ -86,7 +86,7 @@ typedef struct {
     TuneEffort effort;
     uint64_t seed;
     // What did not look faster is none of the last trials, which take time, unless it was
-    // suggested.
+    // suggested, and no other blocks of it are tried.
     bool only_faster;
     TuneBlocks *blocks;
     void *self;

@@ -6,7 +6,6 @@
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/stat.h>
 #include <unistd.h>
 
 #include "arguments.h"
@@ -189,12 +188,6 @@ static AttStatus take_init(Run *r) {
 }
 
 // ---- the folder --------------------------------------------------------------------------------
-static bool is_there(AttContext *ctx, const char *folder, const char *name) {
-    char path[ATT_PATH_ROOM];
-    struct stat found;
-    return !att_path_in(ctx, folder, name, path) && lstat(path, &found) == 0;
-}
-
 static AttStatus open_folder(Run *r) {
     const Values *v = r->values;
     AttStatus status = v->resume ? ATT_OK : att_folder_make(r->ctx, v->out);
@@ -202,8 +195,8 @@ static AttStatus open_folder(Run *r) {
         status = att_folder_lock(r->ctx, v->out, &r->lock);
     if (status || v->resume)
         return status; // go_on looked into it
-    bool checkpoint = is_there(r->ctx, v->out, "latest");
-    bool run = checkpoint || is_there(r->ctx, v->out, "log.csv");
+    bool checkpoint = att_folder_has(r->ctx, v->out, "latest");
+    bool run = checkpoint || att_folder_has(r->ctx, v->out, "log.csv");
     if (checkpoint)
         return att_fail(r->ctx, ATT_ARGUMENT,
                         "%s has a run in it: go on with --resume, or give another --out", v->out);
@@ -222,7 +215,7 @@ static int go_on(char **argv, AttOptions *options, void **owner) {
     if (!ctx)
         return att_command_fail(argv, ATT_EXIT_DATA, "out of memory");
     AttStatus status =
-        is_there(ctx, v->out, "latest")
+        att_folder_has(ctx, v->out, "latest")
             ? att_settings_take(ctx, v->out, &usage, options, owner)
             : att_fail(ctx, ATT_ARGUMENT,
                        "--resume: %s has no checkpoint to go on from: begin anew without "

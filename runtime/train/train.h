@@ -33,6 +33,8 @@ AttStatus att_path_in(AttContext *ctx, const char *folder, const char *name,
                       char path[ATT_PATH_ROOM]);
 // Unless it is there. Refuses one whose path leaves no room for the name of a file.
 AttStatus att_folder_make(AttContext *ctx, const char *folder);
+bool att_folder_has(AttContext *ctx, const char *folder,
+                    const char *name); // a link that leads nowhere, too
 
 // ---- shape.c: tensors of a module --------------------------------------------------------------
 const AttTensor *att_field_tensor(const AttTrainer *trainer, int64_t field); // of the entry
@@ -83,7 +85,7 @@ AttTensorPath att_safetensors_path(const AttTensorFile *file, const char *const 
 // By its name, else by path and name; NULL: neither is there.
 const AttNamedTensor *att_safetensors_find_under(const AttTensorFile *file, AttTensorPath path,
                                                  const char *name);
-const char *att_safetensors_note(const AttTensorFile *file, const char *key);            // or NULL
+const char *att_safetensors_note(const AttTensorFile *file, const char *key); // or NULL
 // A copy of a tensor of floats in such elements, where that loses nothing but precision: numbers
 // that become infinite, and tensors of other than floats, are ATT_FORMAT. path: of the file, for
 // messages. On failure out holds no memory.

@@ -54,7 +54,7 @@ BAD = [
     (["cost", CAUSAL, "-D"], "attc: error: -D: expected a value\n"),
     *((["cost", CAUSAL, "--memory-limit", given],
        f"--memory-limit {given}: expected bytes, such as 200000, 64M or 1.5GiB, "
-       "from 1 to 9223372036854775806\n")
+       "from 1 to 9223372036854775807\n")
       for given in ("", "0", "-1", "1.5", "1.G", ".5G", "1.5.5G", "0.0K", "1e3", "64m", "64MB",
                     "64Mi", "M", "9999999999G")),
     (["run", CAUSAL, "--oracle", "--memory-limit=1M"], "run --oracle: takes no --memory-limit\n"),

@@ -195,6 +195,12 @@ def test_a_schedule_that_a_kernel_cannot_have_is_told(source, tmp_path):
     text.write_text(text_of(*entries))
     _, err = attc("cost", source, *D, "--threads", 1, "--schedules", text)
     assert "the schedule of 1 kernel or program is none that it can have" in err
+    for e in entries:
+        if e["schedule"]["kind"] == "contract":
+            e["schedule"]["task_rows"] += 1
+    text.write_text(text_of(*entries))
+    _, err = attc("cost", source, *D, "--threads", 1, "--schedules", text)
+    assert re.search(r"schedules of [2-9] kernels or programs are none that these can have", err)
 
 
 def test_a_wrong_text_is_an_error(source, tmp_path):
@@ -222,7 +228,9 @@ def tune(source, db, *options, status=0):
 
 def test_tune_tells_what_it_found(source, db, tmp_path):
     picture = tmp_path / "search.svg"
-    out, _ = tune(source, db, "--effort", "quick", "-o", picture)
+    out, told = tune(source, db, "--effort", "quick", "-o", picture)
+    assert re.search(r"^\d+ s  \d+ tried  \d\.\d{3}x of the default's speed  \d+% of peak"
+                     r"  about \d+ s left$", told, re.M)
     heads = out.splitlines()[0].split()
     assert heads == ["kernel", "kind", "times", "tried", "of", "blocks", "default", "tuned",
                      "speed", "sure", "ranks"]

@@ -489,23 +489,67 @@ static void test_schedules_are_read_as_they_are_written(void **state) {
     session_free(w.session);
 }
 
-// Of a contraction half of the sums of a turn, which are all of them here.
+// How much of the sums a turn of the first kernel has, by default and otherwise. The text has them
+// over d.
+static uint32_t sums_of(const char *text, int64_t sums[3]) {
+    Session *session = session_new();
+    Plan *plan = passes_plan(session, text);
+    TuneSpaces spaces = {.arena = session->arena};
+    int64_t *extents = graph_typical_extents(plan->fusion->graph, session->arena);
+    tune_spaces_add(&spaces, plan, &passes_machine, extents);
+    const Schedule *picks[] = {&spaces.at.at[0].numbers.at[0]};
+    ScheduleList lists[1] = {{0}};
+    tune_spaces_blocks(&spaces, plan, &passes_machine, extents, picks, lists, session->arena);
+    assert_int_equal(spaces.at.count, 1);
+    assert_int_equal(picks[0]->kind, SCHEDULE_CONTRACT);
+    sums[0] = picks[0]->contract.block_k;
+    for (uint32_t i = 0; i < lists[0].count && i < 2; i++) {
+        assert_true(schedule_same_numbers(&lists[0].at[i], picks[0]));
+        sums[i + 1] = lists[0].at[i].blocks.at[0].sum;
+    }
+    uint32_t count = lists[0].count;
+    session_free(session);
+    return count;
+}
+
+// Half and twice of them, as far as there are so many.
 static void test_sums_of_a_turn_are_a_place(void **state) {
     (void)state;
+    int64_t sums[3];
+    assert_int_equal(sums_of("dim n = 192, d = 32, k = 64\n"
+                             "def F(X[n, d], P[d, k]):\n"
+                             "    return einsum(X[n, d], P[d, k] -> [n, k])\n",
+                             sums),
+                     1);
+    assert_true(sums[0] == 32 && sums[1] == 16);
+    assert_int_equal(sums_of("dim n = 192, d = 4096, k = 64\n"
+                             "def F(X[n, d], P[d, k]):\n"
+                             "    return einsum(X[n, d], P[d, k] -> [n, k])\n",
+                             sums),
+                     2);
+    assert_true(sums[0] < 4096 && 2 * sums[1] >= sums[0] && 2 * sums[1] < sums[0] + 16);
+    assert_int_equal(sums[2], 2 * sums[0]);
+}
+
+// Never fewer than come with normal effort, one fewer with each; none at the end.
+static void test_what_is_left_is_known(void **state) {
+    (void)state;
     World w = world_open();
-    Arena *arena = w.session->arena;
-    const Schedule **picks = arena_array(arena, const Schedule *, w.spaces.at.count + 1);
-    ScheduleList *lists = arena_array(arena, ScheduleList, w.spaces.at.count + 1);
-    const Schedule *first = &w.spaces.at.at[0].numbers.at[0];
-    assert_int_equal(first->kind, SCHEDULE_CONTRACT);
-    assert_int_equal(first->contract.block_k, 32); // all of d
-    assert_int_equal(first->blocks.count, 1);
-    assert_int_equal(first->blocks.at[0].sum, 32);
-    picks[0] = first;
-    blocks_of(&w, picks, lists, arena);
-    assert_int_equal(lists[0].count, 1);
-    assert_true(schedule_same_numbers(&lists[0].at[0], first));
-    assert_int_equal(lists[0].at[0].blocks.at[0].sum, 16);
+    TuneSearch *search = search_of(&w, EFFORT_NORMAL, 1);
+    uint32_t left = tune_search_left(search), rounds = 0;
+    TuneRound round;
+    for (; tune_search_next(search, &round); rounds++) {
+        uint32_t now = tune_search_left(search);
+        assert_true(now < left);
+        left = now;
+        for (uint32_t i = 0; i < w.spaces.at.count; i++) {
+            double ratios[] = {1.1, 1.1, 1.1};
+            if (round.trials[i] != TUNE_NO_TRIAL)
+                tune_search_note(search, i, round.trials[i], ratios, 3);
+        }
+    }
+    assert_true(rounds > 0);
+    assert_int_equal(tune_search_left(search), 0);
     session_free(w.session);
 }
 
@@ -520,6 +564,7 @@ int main(void) {
         cmocka_unit_test(test_blocks_of_the_best_numbers_are_tried),
         cmocka_unit_test(test_moves_come_near),
         cmocka_unit_test(test_sums_of_a_turn_are_a_place),
+        cmocka_unit_test(test_what_is_left_is_known),
         cmocka_unit_test(test_noise_alone_wins_nothing),
         cmocka_unit_test(test_a_hurry_ends_with_the_best_so_far),
         cmocka_unit_test(test_a_hurry_compares_nothing_that_is_slower),

@@ -131,3 +131,22 @@ bool mistakes_repeat_stray(Parser *parser) {
     parser->stray = parser->current;
     return follows;
 }
+
+// ---- values without an operator between them
+
+const char *mistakes_call_hint(const Parser *parser) {
+    const Token *before = parser->current - 1;
+    bool calls = parser->current > parser->tokens.at && before->kind == TOK_NAME &&
+                 builtin_find(before->text) != BUILTIN_NONE;
+    return calls ? arena_printf(parser->scratch, "arguments are in parentheses: %s(...)",
+                                before->text)
+                 : NULL;
+}
+
+const char *mistakes_beside_hint(const Parser *parser) {
+    const Token *token = parser->current;
+    for (; token->kind != TOK_NEWLINE && token->kind != TOK_YYEOF; token++)
+        if (token->kind == TOK_ASSIGN)
+            return "a statement ends with its line";
+    return "'*' multiplies two values, einsum(A[n, m], B[m, k] -> [n, k]) sums up products";
+}

@@ -168,6 +168,10 @@ Span mistakes_line(const Parser *parser, Span span); // up to the end of its las
 bool mistakes_join_statements(const Parser *parser, Span span);
 // Whether the item of a list that goes on at `span` has one.
 bool mistakes_since_comma(Parser *parser, Span span);
+// Of a value that stands behind the name of a built-in; NULL: behind something else.
+const char *mistakes_call_hint(const Parser *parser);
+// Of one that stands behind another one.
+const char *mistakes_beside_hint(const Parser *parser);
 // An item is lost: what it names may have been declared by it.
 void mistakes_lose_names(Parser *parser, Span span);
 

@@ -30,23 +30,15 @@ static void list_blocks(void *of_tuner, const Schedule *const *picks, ScheduleLi
     }
 }
 
-static bool is_faster(const TuneSite *site, const Schedule *schedule) {
-    bool faster = false;
-    for (uint32_t i = 1; i < site->trials.count; i++)
-        faster = faster || (schedule_same(&site->trials.at[i].schedule, schedule) &&
-                            site->trials.at[i].ratio <= ATT_WORTH);
-    return faster;
-}
-
-// Of choices for programs that are faster than the default: what differs in one decision.
+// Of choices for programs: what differs from them in one decision.
 static void list_neighbours(void *of_programs, const Schedule *const *picks, ScheduleList *lists,
                             Arena *arena) {
     const Tuner *programs = of_programs;
     for (uint32_t i = 0; i < programs->calls.count; i++) {
-        if (!picks[i] || !is_faster(tune_search_site(programs->search, i), picks[i]))
-            continue;
-        ScheduleList all = call_space(programs->options, &programs->calls.at[i],
-                                      &programs->calls.tensors, &picks[i]->program);
+        ScheduleList all = {0};
+        if (picks[i])
+            all = call_space(programs->options, &programs->calls.at[i], &programs->calls.tensors,
+                             &picks[i]->program);
         for (uint32_t k = 0; k < all.count; k++)
             vec_push(arena, &lists[i], all.at[k]);
     }

@@ -458,17 +458,18 @@ static void choose_pieces(Contract *x) {
     x->a_crossing = crossing_dim(&x->a_source, x->rows_all, x->rows, s->pack_a) != TILE_DIM_NONE;
 }
 
-// How much of the sums a turn has: by default what the other numbers leave room for in caches; a
+// How much of k sums a turn has: by default what the other numbers leave room for in caches; a
 // place of its own, with half and twice as much.
-static int64_t choose_block_k(Lowering *lower, int64_t own, int64_t k) {
+static int64_t choose_block_k(Lowering *lower, int64_t by_default, int64_t k) {
     enum { UNIT = 8 };
-    const int64_t others[] = {round_up(own / 2, UNIT), 2 * own < k ? 2 * own : k};
+    int64_t own = by_default < k ? by_default : k, twice = 2 * own < k ? 2 * own : k;
+    const int64_t others[] = {round_up(own / 2, UNIT), twice};
     StageBlocksList choices = {0};
-    vec_push(lower->arena, &choices, (StageBlocks){.sum = own});
+    vec_push(lower->arena, &choices, (StageBlocks){.sum = by_default});
     for (size_t i = 0; i < sizeof others / sizeof *others; i++)
-        if (others[i] && others[i] < k + UNIT && others[i] != own && own < k + UNIT)
+        if (others[i] > 0 && others[i] <= k && others[i] != own)
             vec_push(lower->arena, &choices, (StageBlocks){.sum = others[i]});
-    return choices.count > 1 ? lower_blocks(lower, &choices).sum : own;
+    return choices.count > 1 ? lower_blocks(lower, &choices).sum : by_default;
 }
 
 bool lower_contract(Lowering *lower, const ContractSchedule *schedule) {
@@ -482,7 +483,7 @@ bool lower_contract(Lowering *lower, const ContractSchedule *schedule) {
         return false;
     x.schedule = chosen;
     lower->kernel->schedule = (Schedule){.kind = SCHEDULE_CONTRACT, .contract = chosen};
-    x.schedule.block_k = choose_block_k(lower, chosen.block_k, shape_of(&x).k);
+    x.schedule.block_k = choose_block_k(lower, chosen.block_k, shape_extent(lower, x.summed));
     choose_pieces(&x);
     contract_emit(&x);
     return true;

@@ -26,3 +26,9 @@ AttStatus att_folder_make(AttContext *ctx, const char *folder) {
         return ATT_OK;
     return att_fail(ctx, ATT_IO, "cannot create %s: %s", folder, strerror(errno));
 }
+
+bool att_folder_has(AttContext *ctx, const char *folder, const char *name) {
+    char path[ATT_PATH_ROOM];
+    struct stat found;
+    return !att_path_in(ctx, folder, name, path) && lstat(path, &found) == 0;
+}

@@ -117,11 +117,10 @@ Meant meant_clip(Meaning *m, const Given *given) {
 }
 
 Meant meant_size(Meaning *m, const Given *given) {
-    const Expr *first = given->args->at[0];
+    Meant of = meant(m, given->args->at[0]);
     bool has_place = given->args->count == 2;
-    if (!has_place && names_dim(m, first))
-        return meant_with_dims(first->name.name, HOLDS_ALL, (NameList){0});
-    Meant of = meant(m, first);
+    if (!has_place && of.text && !of.dims.count && names_dim(m, given->args->at[0]))
+        return of; // a dim is its extent
     Name dim = !of.has_dims || of.moved || !of.dims.count ? NULL
                : has_place                                ? dim_given(&of, given->args->at[1])
                                                           : of.dims.at[0];

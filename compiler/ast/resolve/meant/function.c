@@ -262,10 +262,14 @@ bool meant_reduced(Meaning *m, const Given *given, Meant *result, const char **d
     return *dims != NULL;
 }
 
+static bool is_no_tensor(const Meaning *m, const Expr *expr) {
+    return names_dim(m, expr) && !scope_find(m->scope, expr->name.name);
+}
+
 // sum(m, X): the dim comes first.
 static bool dim_is_first(const Meaning *m, const Given *given) {
-    return given->args->count == 2 && names_dim(m, given->args->at[0]) &&
-           !names_dim(m, given->args->at[1]);
+    return given->args->count == 2 && is_no_tensor(m, given->args->at[0]) &&
+           !is_no_tensor(m, given->args->at[1]);
 }
 
 static Meant meant_reduction(Meaning *m, Builtin builtin, const Given *given, bool row) {
@@ -346,8 +350,7 @@ static bool dims_are_named(const Meaning *m, Builtin builtin, const Given *given
 // The second argument of max and min is another tensor, or what other languages say a dim by.
 static bool says_dim(const Meaning *m, const Expr *expr) {
     int64_t number;
-    bool dim = names_dim(m, expr) && !scope_find(m->scope, expr->name.name);
-    return dim || given_list(expr) || expr_whole(expr, &number);
+    return is_no_tensor(m, expr) || given_list(expr) || expr_whole(expr, &number);
 }
 
 // own: the call is one of this language, not a method or a function of a module.

@@ -135,7 +135,7 @@ Expr *given_where(const Given *given);                // what such a keyword say
 bool given_list(const Expr *expr);                    // (a, b) or [a, b]
 // A dim of the tensor: by name, or by place, from the end if it is negative; or NULL.
 Name dim_given(const Meant *of, const Expr *expr);
-Name dim_at(const Meant *of, const Expr *place); // by place alone
+Name dim_at(const Meant *of, const Expr *place);    // by place alone
 bool names_dim(const Meaning *m, const Expr *expr); // is it the name of a dim?
 // What a call reduces, as a text: `d`, `(n, d)`; the result loses these dims. Arguments behind the
 // first and keywords are those of a reduction. false: it cannot be told.
