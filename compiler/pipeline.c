@@ -313,7 +313,6 @@ static bool run_tile_passes(Passes *p, Compilation *out) {
         graph_layout(out->fusion, out->typical, options->machine, &out->choice.program);
     pass_done(p, "layout", true);
     out->plan = graph_plan(out->fusion, orders);
-    out->plan->prefetch = out->choice.program.prefetch;
     if (options->verify)
         plan_verify(out->plan);
     pass_done(p, "plan", true);
@@ -365,8 +364,7 @@ static bool order_saved(Passes *p, const Compilation *whole, Graph *joined, Grap
     both.choice = program_by_default(p->options); // whatever is chosen for either
     if (!run_group_passes(p, joined, &both))
         return false;
-    MemoryOrder *orders =
-        graph_layout(both.fusion, both.typical, p->options->machine, NULL);
+    MemoryOrder *orders = graph_layout(both.fusion, both.typical, p->options->machine, NULL);
     pass_done(p, "layout", true);
     for (uint32_t i = 0; i < forward->outputs.count; i++)
         forward->outputs.at[i].order = orders[both.fusion->graph->outputs.at[i].value->id].order;

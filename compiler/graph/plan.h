@@ -25,7 +25,6 @@ typedef enum { WIDE_BY_COST, WIDE_AGAIN, WIDE_STORED, N_WIDES } WideChoice;
 typedef enum { KEPT_BY_COST, KEPT_ALL, N_KEPTS } KeptChoice;
 typedef enum { LAYOUT_BY_COST, LAYOUT_PLAIN, N_LAYOUTS } LayoutChoice;
 typedef enum { COPIES_BY_SIZE, COPIES_ONCE, COPIES_EACH, N_COPIES } CopyChoice;
-typedef enum { PREFETCH_BY_RULE, PREFETCH_NONE, N_PREFETCHES } PrefetchChoice;
 typedef struct {
     PlanKind plan;   // ANY or UNFUSED
     WideChoice wide; // values over pairs of positions that several sweeps need; STORED: as if
@@ -35,7 +34,6 @@ typedef struct {
     LayoutChoice layout; // of stored values; PLAIN: none lies in panels
     CopyChoice copies; // of what streamed groups read past, in the order of their microkernels: are
                        // they stored, by a group of their own, or does each task make its own?
-    PrefetchChoice prefetch; // NONE: kernels ask for nothing before they read it
     int64_t plain; // of the values that would lie in panels, those that do not: bits, the lowest
                    // the kind of them that layout comes by first; those of equal layers are one
 } ProgramSchedule;
@@ -130,7 +128,6 @@ typedef struct {
     VEC(Buffer) buffers; // inputs, outputs, then workspace
     uint32_t *buffer_of; // by value id: place in buffers + 1; 0: none
     uint32_t n_slots;
-    PrefetchChoice prefetch; // of all kernels; whoever makes the plan may change it
 } Plan;
 // Chooses the memory order of every stored value, by value id: what the consumers' microkernels
 // read fastest. chosen: NULL: all by cost.

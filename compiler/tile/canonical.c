@@ -197,7 +197,7 @@ KernelForm kernel_form(Arena *arena, const Kernel *kernel) {
     put(&w, kernel->buffers.count);
     for (uint32_t i = 0; i < kernel->buffers.count; i++)
         put_buffer(&w, &kernel->buffers.at[i]);
-    put(&w, kernel->prefetch);
+    put(&w, kernel->schedule.prefetch);
     put_nodes(&w, &kernel->body);
     return w.form;
 }

@@ -389,7 +389,7 @@ void kernel_print(const Kernel *kernel, Text *out) {
     text_printf(out, "kernel %s\n", kernel->name);
     if (kernel->schedule.kind == SCHEDULE_STREAM)
         print_plan(&kernel->schedule.stream, out);
-    if (kernel->prefetch == PREFETCH_NONE)
+    if (kernel->schedule.prefetch == PREFETCH_NONE)
         text_add(out, "  prefetch none\n");
     text_add(out, "  dims");
     for (uint32_t i = 0; i < kernel->dims.count; i++) {

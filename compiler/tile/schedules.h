@@ -81,6 +81,9 @@ typedef struct {
 } StageBlocks;
 typedef VEC(StageBlocks) StageBlocksList;
 
+// Does the kernel ask for data before it reads it, where no hardware follows? NONE: never.
+typedef enum { PREFETCH_BY_RULE, PREFETCH_NONE, N_PREFETCHES } PrefetchChoice;
+
 // PROGRAM: not of a kernel, but of all that they are made from.
 typedef enum {
     SCHEDULE_NONE,
@@ -97,7 +100,8 @@ typedef struct {
         StreamSchedule stream;
         ProgramSchedule program;
     };
-    StageBlocksList blocks; // by place; those that are missing or do not fit are the default ones
+    PrefetchChoice prefetch; // BY_RULE where there is nothing to ask for
+    StageBlocksList blocks;  // by place; those that are missing or do not fit are the default ones
     double seconds;    // of the kernel or of all, predicted for the machine's threads; 0: nobody
                        // asked
     int64_t scratch;   // bytes of a task of the kernel, likewise
@@ -106,7 +110,7 @@ typedef struct {
 typedef VEC(Schedule) ScheduleList;
 // What the numbers of a schedule mean, and what the cost model counts, which rates are fitted to:
 // raised when they mean something else.
-enum { SCHEDULE_VERSION = 3, COUNTS_VERSION = 14 };
+enum { SCHEDULE_VERSION = 4, COUNTS_VERSION = 14 };
 typedef struct {
     ScheduleKind kind;
     union {

@@ -252,8 +252,7 @@ typedef struct Kernel {
     VEC(TileBuffer) buffers; // arguments first, in calling order, then scratch
     uint32_t n_args;
     NodeList body;
-    Schedule schedule;       // that it was lowered with
-    PrefetchChoice prefetch; // does the target ask for data before it is read, where that helps?
+    Schedule schedule; // that it was lowered with; of it targets read `prefetch` alone
 } Kernel;
 
 // ---- kernel.c: building, by hand and by lowering ----
@@ -422,11 +421,11 @@ ScheduleList schedule_enumerate_programs(Arena *arena, const ProgramSchedule *kn
 ScheduleSite schedule_program_site(Arena *arena, const Graph *graph, const int64_t *extents);
 bool programs_same_kernels(const TileProgram *a, const TileProgram *b); // launch by launch
 bool schedule_same_site(const ScheduleSite *a, const ScheduleSite *b);
-// fields.c, any.c: are all numbers but those of blocks the same?
+// fields.c, any.c: are all numbers but those of blocks, and prefetch, the same?
 bool schedule_same_numbers(const Schedule *a, const Schedule *b);
 bool schedule_same_program(const ProgramSchedule *a, const ProgramSchedule *b);
 bool schedule_same_blocks(const StageBlocks *a, const StageBlocks *b); // of one place
-bool schedule_same(const Schedule *a, const Schedule *b);              // numbers and blocks
+bool schedule_same(const Schedule *a, const Schedule *b);              // in everything
 // How many steps of two, or other words, the numbers of one are from those of another of its kind.
 double schedule_distance(const Schedule *a, const Schedule *b);
 Schedule schedule_copy(Arena *arena, const Schedule *schedule); // with its blocks

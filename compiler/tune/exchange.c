@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Entries as text, to be kept beside a model under version control and to go to other machines:
 //
-//     {"attc_schedules": 1, "schedule_version": 3}
+//     {"attc_schedules": 1, "schedule_version": 4}
 //     {"group": "00d1..", "extents": "512 64", "target": "x86-64-v4", "machine": "..", ..}
 //
 // One entry a line, keys of objects in one order, entries by key, numbers as short as they can be:

@@ -7,8 +7,8 @@
 //     numbers   those that are predicted to be the fastest, the fastest first
 //     again     the best quarter once more: a round of successive halving (Karnin, Koren, Somekh,
 //               "Almost optimal exploration in multi-armed bandits", 2013); `last` is the second
-//     blocks    of the best, other blocks of one place at a time, then the good ones together; of
-//               programs other decisions
+//     blocks    of the best, other blocks of one place at a time and prefetch, then the good ones
+//               together; of programs other decisions
 //     moves     neighbours of the best that were not tried, some drawn at random, as long as they
 //               find something
 //     last      the best few against the default, with many pairs of runs
@@ -194,17 +194,20 @@ static void begin_blocks(TuneSearch *s, Site *site) {
         ask_new(s, site, &lists[number].at[near[i].number], false);
 }
 
-// The place in which a trial differs from the base; the number of its places: in none or several.
+// The place in which a trial differs from the base, prefetch behind the last; PLACE_NONE: in none
+// or several.
+enum { PLACE_NONE = UINT32_MAX };
 static uint32_t place_of_change(const Schedule *base, const Schedule *other) {
-    uint32_t changed = 0, place = base->blocks.count;
-    if (!schedule_same_numbers(base, other) || other->blocks.count != base->blocks.count)
+    uint32_t changed = 0, place = PLACE_NONE, places = base->blocks.count;
+    if (!schedule_same_numbers(base, other) || other->blocks.count != places)
         return place;
-    for (uint32_t i = 0; i < base->blocks.count; i++)
-        if (!schedule_same_blocks(&base->blocks.at[i], &other->blocks.at[i])) {
+    for (uint32_t i = 0; i <= places; i++)
+        if (i < places ? !schedule_same_blocks(&base->blocks.at[i], &other->blocks.at[i])
+                       : base->prefetch != other->prefetch) {
             changed++;
             place = i;
         }
-    return changed == 1 ? place : base->blocks.count;
+    return changed == 1 ? place : PLACE_NONE;
 }
 
 // Of each place the best blocks, where they are faster.
@@ -214,15 +217,18 @@ static void begin_together(TuneSearch *s, Site *site) {
     together.seconds = 0;
     uint32_t places = together.blocks.count;
     double *best = arena_array(s->arena, double, places + 1);
-    for (uint32_t p = 0; p < places; p++)
+    for (uint32_t p = 0; p <= places; p++)
         best[p] = base->ratio;
     for (uint32_t i = 0; i < site->shown.trials.count; i++) {
         const TuneTrial *trial = &site->shown.trials.at[i];
         uint32_t place = place_of_change(&base->schedule, &trial->schedule);
-        if (place < places && trial->ratio < best[place]) {
-            best[place] = trial->ratio;
+        if (place == PLACE_NONE || trial->ratio >= best[place])
+            continue;
+        best[place] = trial->ratio;
+        if (place < places)
             together.blocks.at[place] = trial->schedule.blocks.at[place];
-        }
+        else
+            together.prefetch = trial->schedule.prefetch;
     }
     ask_new(s, site, &together, false);
 }

@@ -50,7 +50,7 @@ static CpuMicroAsks asks_of_rows_of_b(const Contract *c, const CpuMicroShape *sh
 
 // A shape that asks for nothing is as it was.
 void contract_choose_ahead(const Contract *c, CpuMicroShape *shape) {
-    if (c->k->kernel->prefetch == PREFETCH_NONE)
+    if (c->k->kernel->schedule.prefetch == PREFETCH_NONE)
         return;
     int64_t steps = 1;
     for (int i = 0; i < c->n_flat; i++)

@@ -155,7 +155,7 @@ static CpuKernel *frame_new(EmitModule *m, const Kernel *kernel) {
     CpuKernel *k = arena_new_of(m->arena, CpuKernel);
     k->module = m;
     k->kernel = kernel;
-    m->no_prefetch = kernel->prefetch == PREFETCH_NONE;
+    m->no_prefetch = kernel->schedule.prefetch == PREFETCH_NONE;
     k->extent = arena_array(m->arena, LLVMValueRef, kernel->dims.count);
     k->at = arena_array(m->arena, LLVMValueRef, kernel->dims.count);
     k->range = arena_array(m->arena, CpuRange, kernel->dims.count);

@@ -3,14 +3,14 @@
 
 import json
 
-HEAD = {"attc_schedules": 1, "schedule_version": 3}
+HEAD = {"attc_schedules": 1, "schedule_version": 4}
 STREAM = {"kind": "stream", "plan": "resident", "rows": 24, "piece": 512,
-          "blocks": [{"rows": 12, "cols": 0, "lanes": 32, "sum": 0}]}
+          "prefetch": "rule", "blocks": [{"rows": 12, "cols": 0, "lanes": 32, "sum": 0}]}
 CONTRACT = {"kind": "contract", "transposed": 0, "contiguous_rows": 1, "task_batch": 1,
             "task_rows": 64, "task_lanes": 384, "block_k": 256, "block_rows": 48, "row_block": 8,
-            "lane_block": 48, "pack_a": 0, "pack_b": 1, "blocks": []}
-TASKS = {"kind": "tasks", "tasks": 4, "step_points": 0, "rows": 2, "blocks": []}
-NONE = {"kind": "none", "blocks": []}
+            "lane_block": 48, "pack_a": 0, "pack_b": 1, "prefetch": "rule", "blocks": []}
+TASKS = {"kind": "tasks", "tasks": 4, "step_points": 0, "rows": 2, "prefetch": "rule", "blocks": []}
+NONE = {"kind": "none", "prefetch": "rule", "blocks": []}
 
 
 def entry(number=0, **changes):

@@ -101,7 +101,7 @@ def checksum(columns):
 def measured(tmp_path):
     world = World(tmp_path)
     text = tmp_path / "none.txt"
-    text.write_text('{"attc_schedules": 1, "schedule_version": 3}\n')
+    text.write_text('{"attc_schedules": 1, "schedule_version": 4}\n')
     world.attc("db", "import", text, "--db", world.db)
     cycle, memory = 4 * 8 / REAL[0], REAL[3]
     for i in range(30):

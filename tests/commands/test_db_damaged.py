@@ -259,7 +259,7 @@ TEXTS = [
     (head(more=1), 1, "this is no text of schedules"),
     (head(attc_schedules="1"), 1, "this is no text of schedules"),
     (head(attc_schedules=2), 1, "the text is in form 2; this attc reads form 1"),
-    (head(schedule_version=7), 1, "the schedules are of version 7; this attc has version 3"),
+    (head(schedule_version=7), 1, "the schedules are of version 7; this attc has version 4"),
     (text_of() + text_of(), 2, "this is the first line of another text: leave it out"),
     (text_of() + "\n", 2, "the line is empty"),
     (text_of() + SECOND[:-1], 2, "'}' expected"),

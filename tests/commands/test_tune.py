@@ -105,6 +105,27 @@ def test_a_known_schedule_is_used_everywhere(source, db, tmp_path):
         "file", wanted["schedule"])
 
 
+def test_prefetch_is_chosen_by_kernel(source, tmp_path):
+    """The others of the program go on asking; nobody chooses where there is nothing to ask for."""
+    silent = {space["kernel"]: known(space, schedule=choice["schedule"])
+              for space in spaces(source) for choice in space["blocks"]
+              if choice["schedule"]["prefetch"] == "none"}
+    assert len(silent) > 1 and "O" in silent
+    text, asks = tmp_path / "schedules.txt", []
+    for chosen in [silent["O"]], silent.values():
+        text.write_text(text_of(*chosen))
+        for options in ["--no-db"], ["--schedules", text]:
+            code, _ = attc("emit", source, *D, "--threads", 1, "--stage", "llvm", *options)
+            asks.append(code.count("call void @llvm.prefetch"))
+        attc("verify", source, *D, "--threads", 1, "--schedules", text)
+    assert asks[0] == asks[2] > asks[1] > asks[3] == 0
+    plain = tmp_path / "plain.attn"
+    plain.write_text("def F(X[n, d]):\n    return exp(X) + 1\n")
+    [space] = attc_json("cost", plain, "-D", "n=8,d=8", "--space", "--no-db")["spaces"]
+    assert all(choice["schedule"]["prefetch"] == "rule"
+               for choice in space["schedules"] + space["blocks"])
+
+
 def test_builds_are_the_same_bytes(source, db, tmp_path):
     attc("db", "import", "-", "--db", db, stdin=text_of(*map(known, spaces(source))))
     moved = tmp_path / "elsewhere" / "moved.db"

@@ -14,7 +14,7 @@ from schedules import entry, text_of
 from test_tune import D, MACHINE, db, entries_of, known, manifest, source, spaces  # noqa: F401
 
 BY_COST = {"kind": "program", "plan": "any", "wide": "cost", "kept": "cost", "layout": "cost",
-           "copies": "size", "prefetch": "rule", "plain": 0}
+           "copies": "size", "plain": 0}
 UNFUSED = BY_COST | {"plan": "unfused"}
 
 
@@ -95,7 +95,6 @@ CHAIN = ROOT / "tests/variants/realformer.attn"
 DECISIONS = [
     ({"plan": "unfused"}, ()), ({"wide": "again"}, ()), ({"wide": "stored"}, ()),
     ({"layout": "plain"}, ()), ({"kept": "all"}, ("--grad",)),
-    ({"prefetch": "none"}, ()), ({"prefetch": "none"}, ("--grad",)),
     ({"copies": "once"}, ()), ({"copies": "each"}, ()), ({"copies": "each"}, ("--grad",)),
     ({"plain": 1}, ()), ({"plain": 6}, ()), ({"plain": 5}, ("--grad",)),
     ({"plan": "unfused", "layout": "plain", "kept": "all"}, ("--grad",)),
@@ -133,7 +132,7 @@ def test_decisions_make_other_kernels():
         "--no-db")["programs"]["schedules"]]
     assert [{key: one[key] for key in one if one[key] != BY_COST[key]} for one in made] == [
         {}, {"plan": "unfused"}, {"wide": "again"}, {"wide": "stored"}, {"kept": "all"},
-        {"layout": "plain"}, {"copies": "each"}, {"prefetch": "none"},
+        {"layout": "plain"}, {"copies": "each"},
         {"plain": 1}, {"plain": 2}, {"plain": 4}]
 
 
@@ -164,18 +163,6 @@ def test_values_that_lie_in_panels_are_left_out_kind_by_kind(tmp_path):
         text.write_text(text_of(of_program(source, BY_COST | {"plain": plain}, sizes=sizes)))
         left.append(panels(source, sizes, "--schedules", text))
     assert left == [2, 1, 1, 0]
-
-
-def test_nothing_is_asked_for_ahead(source, tmp_path):
-    text = tmp_path / "schedules.txt"
-    text.write_text(text_of(of_program(source, BY_COST | {"prefetch": "none"})))
-    code = [attc("emit", source, *D, "--threads", 1, "--stage", "llvm", *options)[0]
-            for options in (["--no-db"], ["--schedules", text])]
-    assert "llvm.prefetch" in code[0] and "llvm.prefetch" not in code[1]
-    plain = tmp_path / "plain.attn"
-    plain.write_text("def F(X[n, d]):\n    return exp(X) + 1\n")
-    made = attc_json("cost", plain, "-D", "n=8,d=8", "--space", "--no-db")["programs"]["schedules"]
-    assert [choice["schedule"] for choice in made] == [BY_COST]  # nothing is asked for anyway
 
 
 def test_checkpoints_are_part_of_what_a_program_is(tmp_path):

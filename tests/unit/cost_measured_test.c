@@ -506,7 +506,7 @@ static void test_panels_of_arguments(void **state) {
     assert_true(share[0] > 0.9 && share[1] < 0.4);
     Fused asks = talking_heads(arena, 192, 24);
     StageCost asked = tile_cost(arena, asks.kernel, asks.extents, &waits).stages.at[QUERY_KEY];
-    asks.kernel->prefetch = PREFETCH_NONE;
+    asks.kernel->schedule.prefetch = PREFETCH_NONE;
     StageCost alone = tile_cost(arena, asks.kernel, asks.extents, &waits).stages.at[QUERY_KEY];
     assert_near(asked.bytes[FROM_L2], alone.bytes[FROM_L2], 1e-9);
     assert_true(asked.exposed[FROM_L2] < 0.9 * alone.exposed[FROM_L2]);

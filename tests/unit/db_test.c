@@ -43,8 +43,8 @@ static int close_fixture(void **state) {
     return 0;
 }
 
-static const char tasks_4[] =
-    "{\"kind\": \"tasks\", \"tasks\": 4, \"step_points\": 0, \"rows\": 0, \"blocks\": []}";
+static const char tasks_4[] = "{\"kind\": \"tasks\", \"tasks\": 4, \"step_points\": 0, \"rows\": "
+                              "0, \"prefetch\": \"rule\", \"blocks\": []}";
 
 static TuneEntry an_entry(void) {
     return (TuneEntry){.key = {.group = "00112233445566ff",
@@ -149,8 +149,8 @@ static void test_an_entry_with_a_problem_is_not_put(void **state) {
     bad[4].key.machine = "two\nlines";
     bad[5].key.threads = 0;
     bad[6].name = "\xff";
-    bad[7].schedule =
-        "{\"kind\": \"tasks\", \"tasks\": 0, \"step_points\": 0, \"rows\": 0, \"blocks\": []}";
+    bad[7].schedule = "{\"kind\": \"tasks\", \"tasks\": 0, \"step_points\": 0, \"rows\": 0, "
+                      "\"prefetch\": \"rule\", \"blocks\": []}";
     bad[8].seconds = NAN;
     bad[9].seconds = 0;
     bad[10].default_seconds = INFINITY;

@@ -62,7 +62,8 @@ static TuneMeasurement measurement(Arena *arena, uint32_t kernel, const char *co
                                      .machine = "plain",
                                      .threads = 1},
                              .name = "Y",
-                             .schedule = "{\"kind\": \"none\", \"blocks\": []}",
+                             .schedule =
+                                 "{\"kind\": \"none\", \"prefetch\": \"rule\", \"blocks\": []}",
                              .counts = counts,
                              .seconds = seconds,
                              .date = "2026-11-24T19:00:00Z"};
@@ -396,10 +397,10 @@ static TuneMeasurements list(Fixture *f) {
 }
 
 static const char *schedule_of(Arena *arena, int tasks) {
-    return arena_printf(
-        arena,
-        "{\"kind\": \"tasks\", \"tasks\": %d, \"step_points\": 0, \"rows\": 0, \"blocks\": []}",
-        tasks);
+    return arena_printf(arena,
+                        "{\"kind\": \"tasks\", \"tasks\": %d, \"step_points\": 0, \"rows\": 0, "
+                        "\"prefetch\": \"rule\", \"blocks\": []}",
+                        tasks);
 }
 
 static void put(Fixture *f, int from, int to) {

@@ -95,6 +95,10 @@ static void test_each_number_is_a_step_of_a_distance(void **state) {
         assert_false(schedule_same(&one, &others[i]));
     }
     assert_true(schedule_distance(&one, &one) == 0);
+    Schedule silent = one;
+    silent.prefetch = PREFETCH_NONE;
+    assert_true(schedule_distance(&one, &silent) == 1 && schedule_same_numbers(&one, &silent));
+    assert_false(schedule_same(&one, &silent));
     Schedule tasks = {.kind = SCHEDULE_TASKS, .tasks = {4, 512, 2}}, more = tasks, steps = tasks;
     Schedule rows = tasks;
     more.tasks.tasks = 8, steps.tasks.step_points = INT64_MAX, rows.tasks.rows = 4;
@@ -116,20 +120,30 @@ static void test_what_is_no_schedule_is_refused(void **state) {
         "{",
         "{}",
         "{\"kind\": \"none\"}",
-        "{\"kind\": 3, \"blocks\": []}",
-        "{\"kind\": \"tasks\", \"tasks\": 0, \"step_points\": 0, \"rows\": 0, \"blocks\": []}",
-        "{\"kind\": \"tasks\", \"tasks\": 1.5, \"step_points\": 0, \"rows\": 0, \"blocks\": []}",
-        "{\"kind\": \"tasks\", \"tasks\": 4, \"step_points\": 0, \"rows\": 0, \"blocks\": {}}",
-        "{\"kind\": \"tasks\", \"tasks\": 4, \"step_points\": 0, \"rows\": -1, \"blocks\": []}",
-        "{\"kind\": \"tasks\", \"tasks\": 4, \"step_points\": 0, \"rows\": 1025, \"blocks\": []}",
-        "{\"kind\": \"tasks\", \"tasks\": 4, \"step_points\": 0, \"blocks\": []}",
+        "{\"kind\": 3, \"prefetch\": \"rule\", \"blocks\": []}",
+        "{\"kind\": \"tasks\", \"tasks\": 0, \"step_points\": 0, \"rows\": 0, \"prefetch\": "
+        "\"rule\", \"blocks\": []}",
+        "{\"kind\": \"tasks\", \"tasks\": 1.5, \"step_points\": 0, \"rows\": 0, \"prefetch\": "
+        "\"rule\", \"blocks\": []}",
+        "{\"kind\": \"tasks\", \"tasks\": 4, \"step_points\": 0, \"rows\": 0, \"prefetch\": "
+        "\"rule\", \"blocks\": {}}",
+        "{\"kind\": \"tasks\", \"tasks\": 4, \"step_points\": 0, \"rows\": -1, \"prefetch\": "
+        "\"rule\", \"blocks\": []}",
+        "{\"kind\": \"tasks\", \"tasks\": 4, \"step_points\": 0, \"rows\": 1025, \"prefetch\": "
+        "\"rule\", \"blocks\": []}",
+        "{\"kind\": \"tasks\", \"tasks\": 4, \"step_points\": 0, \"prefetch\": \"rule\", "
+        "\"blocks\": []}",
         ("{\"kind\": \"tasks\", \"tasks\": 4, \"step_points\": 0, \"rows\": 0, \"more\": 1, "
-         "\"blocks\": []}"),
-        "{\"kind\": \"stream\", \"plan\": \"any\", \"rows\": 1, \"piece\": 1, \"blocks\": []}",
-        "{\"kind\": \"stream\", \"plan\": \"spill\", \"rows\": -1, \"piece\": 1, \"blocks\": []}",
-        "{\"kind\": \"stream\", \"plan\": \"spill\", \"rows\": 1, \"piece\": 1, \"blocks\": [1]}",
-        "{\"kind\": \"none\", \"kind\": \"none\", \"blocks\": []}",
-        "{\"kind\": \"none\", \"blocks\": [{\"rows\": 1, \"cols\": 0, \"lanes\": 0}]}"};
+         "\"prefetch\": \"rule\", \"blocks\": []}"),
+        "{\"kind\": \"stream\", \"plan\": \"any\", \"rows\": 1, \"piece\": 1, \"prefetch\": "
+        "\"rule\", \"blocks\": []}",
+        "{\"kind\": \"stream\", \"plan\": \"spill\", \"rows\": -1, \"piece\": 1, \"prefetch\": "
+        "\"rule\", \"blocks\": []}",
+        "{\"kind\": \"stream\", \"plan\": \"spill\", \"rows\": 1, \"piece\": 1, \"prefetch\": "
+        "\"rule\", \"blocks\": [1]}",
+        "{\"kind\": \"none\", \"kind\": \"none\", \"prefetch\": \"rule\", \"blocks\": []}",
+        "{\"kind\": \"none\", \"prefetch\": \"rule\", \"blocks\": [{\"rows\": 1, \"cols\": 0, "
+        "\"lanes\": 0}]}"};
     Arena *arena = arena_new();
     for (size_t i = 0; i < sizeof texts / sizeof *texts; i++) {
         Schedule schedule;

@@ -49,7 +49,7 @@ static double time_of(const World *w, uint32_t site, const Schedule *schedule, u
     double noise = 1 + w->noise * ((double)(draw >> 11) * 0x1p-53 - 0.5);
     double blocks = 0;
     for (uint32_t i = 0; i < schedule->blocks.count; i++)
-        blocks += 0.01 * (schedule->blocks.at[i].rows % 3);
+        blocks += 0.01 * (schedule->blocks.at[i].rows % 5);
     if (site + 1 != w->spaces.at.count || !w->fastest)
         return noise;
     return (1 + 0.1 * schedule_distance(schedule, w->fastest) + blocks) * noise;
@@ -178,7 +178,7 @@ static void test_sites_know_no_names(void **state) {
     assert_string_not_equal(sites[0].extents, sites[2].extents);
     assert_non_null(strstr(sites[0].extents, "~")); // e is of run time
     // Databases hold these: where they change, SCHEDULE_VERSION has to be raised.
-    assert_int_equal(SCHEDULE_VERSION, 3);
+    assert_int_equal(SCHEDULE_VERSION, 4);
     assert_true(sites[0].group == 0x05c05452a14be355 && sites[3].group == 0xff68ff07e37ccd3d);
     arena_free(arena);
 }
@@ -274,6 +274,34 @@ static void test_blocks_of_the_best_numbers_are_tried(void **state) {
             !site->trials.at[i].default_blocks &&
             schedule_same_numbers(&site->trials.at[i].schedule, &site->trials.at[second].schedule);
     assert_true(tried);
+    session_free(w.session);
+}
+
+// Nothing is asked for ahead: one schedule beside the other blocks, and what is faster than the
+// default goes together with these.
+static void test_prefetch_is_chosen_with_blocks(void **state) {
+    (void)state;
+    World w = world_open();
+    uint32_t last = w.spaces.at.count - 1;
+    Schedule fastest = schedule_copy(w.session->arena, &last_space(&w)->numbers.at[0]);
+    fastest.prefetch = PREFETCH_NONE;
+    w.fastest = &fastest;
+    TuneSearch *search = search_of(&w, EFFORT_EXHAUSTIVE, 0);
+    uint64_t trace = 0;
+    search_all(&w, search, &trace, UINT32_MAX);
+    const TuneSite *site = tune_search_site(search, last);
+    uint32_t alone = 0, together = 0;
+    for (uint32_t i = 1; i < site->trials.count; i++) {
+        Schedule tried = site->trials.at[i].schedule;
+        bool none = tried.prefetch == PREFETCH_NONE && schedule_same_numbers(&tried, &fastest);
+        alone += none && schedule_same(&tried, &fastest);
+        together += none && !schedule_same(&tried, &fastest);
+        assert_true(tried.prefetch == PREFETCH_BY_RULE || !site->trials.at[i].default_blocks);
+    }
+    assert_int_equal(alone, 1);
+    assert_int_equal(together, 1);
+    uint32_t winner = tune_search_winner(search, last);
+    assert_int_equal(site->trials.at[winner].schedule.prefetch, PREFETCH_NONE);
     session_free(w.session);
 }
 
@@ -503,11 +531,12 @@ static uint32_t sums_of(const char *text, int64_t sums[3]) {
     assert_int_equal(spaces.at.count, 1);
     assert_int_equal(picks[0]->kind, SCHEDULE_CONTRACT);
     sums[0] = picks[0]->contract.block_k;
-    for (uint32_t i = 0; i < lists[0].count && i < 2; i++) {
+    uint32_t count = 0;
+    for (uint32_t i = 0; i < lists[0].count && count < 2; i++) {
         assert_true(schedule_same_numbers(&lists[0].at[i], picks[0]));
-        sums[i + 1] = lists[0].at[i].blocks.at[0].sum;
+        if (lists[0].at[i].prefetch == picks[0]->prefetch)
+            sums[++count] = lists[0].at[i].blocks.at[0].sum;
     }
-    uint32_t count = lists[0].count;
     session_free(session);
     return count;
 }
@@ -562,6 +591,7 @@ int main(void) {
         cmocka_unit_test(test_the_same_measurements_ask_for_the_same),
         cmocka_unit_test(test_all_are_tried_with_all_effort),
         cmocka_unit_test(test_blocks_of_the_best_numbers_are_tried),
+        cmocka_unit_test(test_prefetch_is_chosen_with_blocks),
         cmocka_unit_test(test_moves_come_near),
         cmocka_unit_test(test_sums_of_a_turn_are_a_place),
         cmocka_unit_test(test_what_is_left_is_known),

@@ -278,7 +278,7 @@ double cost_contract_cycles(const Walk *w, const Stage *stage) {
     calls.kept = cost_kept_along(w, &stage->a, stage->rows);
     calls.b_splits = splits_lines(w, &stage->b);
     calls.c_splits = splits_lines(w, &stage->c);
-    calls.asks = w->kernel->prefetch != PREFETCH_NONE;
+    calls.asks = w->kernel->schedule.prefetch != PREFETCH_NONE;
     calls.a_widening = widening(w, &stage->a, false);
     calls.b_widening = widening(w, &stage->b, true);
     for (int i = 0; i < stage->n_dims; i++) {

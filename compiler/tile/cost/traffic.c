@@ -504,7 +504,7 @@ static bool lanes_in_panels(const Walk *w, const Stage *stage) {
 // it, which is too short.
 static bool lanes_asked(const Walk *w, const Stage *stage) {
     const TileBuffer *buffer = &w->kernel->buffers.at[stage->b.buffer];
-    if (w->kernel->prefetch == PREFETCH_NONE || !lanes_in_panels(w, stage))
+    if (w->kernel->schedule.prefetch == PREFETCH_NONE || !lanes_in_panels(w, stage))
         return false;
     double steps = 1, blocks = row_blocks(w, stage);
     uint64_t flat = cost_flat_dims(w, stage);

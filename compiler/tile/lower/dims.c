@@ -26,7 +26,6 @@ void lower_open(Lowering *lower, const LowerRequest *request, Group *part, Arena
                         .arena = arena,
                         .group = part};
     lower->kernel = kernel_new(kernel_arena, value_label(kernel_arena, part->outputs.at[0]));
-    lower->kernel->prefetch = request->plan->prefetch;
     lower->dim_of = arena_array(arena, TileDimId, graph->dims.count + 1);
     memset(lower->dim_of, TILE_DIM_NONE, graph->dims.count);
     lower->is_member = arena_array(arena, bool, graph->values.count + 1);

@@ -193,28 +193,9 @@ static void refuse_dims(Lowerer *p, const Group *part) {
     p->refused = true;
 }
 
-static bool stage_asks(const Kernel *kernel, const Stage *stage) {
-    for (uint32_t i = 0; i < stage->terms.count; i++)
-        if (stage->terms.at[i].kind == TERM_LOAD &&
-            stage_crosses(kernel, stage, &stage->terms.at[i].load))
-            return true;
-    return stage_has_microkernel(stage);
-}
-
-// May a target ask for anything before it is read: in microkernels, and for copies across lanes?
-static bool nodes_ask(const Kernel *kernel, const NodeList *body) {
-    bool ask = false;
-    for (uint32_t i = 0; i < body->count && !ask; i++)
-        ask = body->at[i]->kind == NODE_STAGE ? stage_asks(kernel, body->at[i]->stage)
-                                              : nodes_ask(kernel, &body->at[i]->body);
-    return ask;
-}
-
 static void finish_kernel(Lowerer *p, Lowering *lower, Launch launch) {
     Kernel *kernel = lower->kernel;
     kernel_verify(kernel, "lower");
-    if (!nodes_ask(kernel, &kernel->body)) // then it is the same, whatever was chosen
-        kernel->prefetch = PREFETCH_BY_RULE;
     launch.buffers = arena_copy(p->arena, lower->launch_buffers.at,
                                 lower->launch_buffers.count * sizeof *lower->launch_buffers.at);
     launch.dims = arena_copy(p->arena, lower->products.at,

@@ -166,8 +166,6 @@ static Numbering number_group(const LowerRequest *request, const Group *group, A
     }
     for (uint32_t i = 0; i < n.dims.count; i++)
         add_dim_facts(&n, i);
-    if (request->plan->prefetch != PREFETCH_BY_RULE)
-        add_word(&n, request->plan->prefetch);
     return n;
 }
 

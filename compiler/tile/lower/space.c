@@ -97,6 +97,20 @@ static bool choose_blocks(const Space *s, Schedule *chosen, uint32_t place) {
     return there;
 }
 
+// Does it ask for anything ahead? After all blocks, of which it depends what there is to ask for.
+static void choose_prefetch(const Space *s, Schedule *chosen) {
+    ScheduleList list = {0};
+    Arena *arena = arena_new();
+    Offers offers = {form_table_new(arena), &list};
+    Schedule other = *chosen;
+    other.prefetch = chosen->prefetch == PREFETCH_NONE ? PREFETCH_BY_RULE : PREFETCH_NONE;
+    offer(s, &offers, chosen, arena);
+    offer(s, &offers, &other, arena);
+    arena_free(arena);
+    if (list.count > 1)
+        *chosen = choose(s, &list);
+}
+
 const Schedule *lower_wanted(Arena *arena, const LowerRequest *request, const ScheduleSite *site,
                              Group *part) {
     const ScheduleSource *source = &request->wish.source;
@@ -107,5 +121,6 @@ const Schedule *lower_wanted(Arena *arena, const LowerRequest *request, const Sc
     Schedule chosen = known ? *known : choose_numbers(&s);
     for (uint32_t place = 0; choose_blocks(&s, &chosen, place); place++)
         ;
+    choose_prefetch(&s, &chosen);
     return arena_copy(arena, &chosen, sizeof chosen);
 }

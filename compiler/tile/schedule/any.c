@@ -21,7 +21,8 @@ bool schedule_same_site(const ScheduleSite *a, const ScheduleSite *b) {
 }
 
 bool schedule_same(const Schedule *a, const Schedule *b) {
-    if (!schedule_same_numbers(a, b) || a->blocks.count != b->blocks.count)
+    if (!schedule_same_numbers(a, b) || a->prefetch != b->prefetch ||
+        a->blocks.count != b->blocks.count)
         return false;
     for (uint32_t i = 0; i < a->blocks.count; i++)
         if (!schedule_same_blocks(&a->blocks.at[i], &b->blocks.at[i]))

@@ -14,10 +14,16 @@
 #define COUNT(list) (sizeof(list) / sizeof *(list))
 #define WORDS(member, name, list) {name, OF(Schedule, member), 0, COUNT(list) - 1, 1, list}
 
+static const char *const prefetch_words[N_PREFETCHES] = {
+    [PREFETCH_BY_RULE] = "rule", [PREFETCH_NONE] = "none"};
+// Of kernels of all kinds: the last one, and no number.
+#define PREFETCH WORDS(prefetch, "prefetch", prefetch_words)
+static const ScheduleField of_none[] = {PREFETCH};
 static const ScheduleField of_tasks[] = {
     NUMBER(tasks.tasks, "tasks", 1, 1 << 20),
     {"step_points", OF(Schedule, tasks.step_points), 0, INT64_MAX, 1, NULL},
     NUMBER(tasks.rows, "rows", 0, 1024),
+    PREFETCH,
 };
 static const ScheduleField of_contract[] = {
     FLAG(contract.axes.transposed, "transposed"),
@@ -31,11 +37,13 @@ static const ScheduleField of_contract[] = {
     NUMBER(contract.lane_block, "lane_block", 1, 4096),
     FLAG(contract.pack_a, "pack_a"),
     FLAG(contract.pack_b, "pack_b"),
+    PREFETCH,
 };
 static const ScheduleField of_stream[] = {
     {"plan", OF(Schedule, stream.plan), PLAN_RESIDENT, N_PLANS - 1, 2, plan_names},
     NUMBER(stream.rows, "rows", 1, EXTENT_MAX),
     NUMBER(stream.piece, "piece", 1, EXTENT_MAX),
+    PREFETCH,
 };
 static const char *const wide_words[N_WIDES] = {
     [WIDE_BY_COST] = "cost", [WIDE_AGAIN] = "again", [WIDE_STORED] = "stored"};
@@ -44,15 +52,12 @@ static const char *const layout_words[N_LAYOUTS] = {
     [LAYOUT_BY_COST] = "cost", [LAYOUT_PLAIN] = "plain"};
 static const char *const copy_words[N_COPIES] = {
     [COPIES_BY_SIZE] = "size", [COPIES_ONCE] = "once", [COPIES_EACH] = "each"};
-static const char *const prefetch_words[N_PREFETCHES] = {
-    [PREFETCH_BY_RULE] = "rule", [PREFETCH_NONE] = "none"};
 static const ScheduleField of_program[] = {
     {"plan", OF(Schedule, program.plan), PLAN_ANY, PLAN_UNFUSED, 1, plan_names},
     WORDS(program.wide, "wide", wide_words),
     WORDS(program.kept, "kept", kept_words),
     WORDS(program.layout, "layout", layout_words),
     WORDS(program.copies, "copies", copy_words),
-    WORDS(program.prefetch, "prefetch", prefetch_words),
     NUMBER(program.plain, "plain", 0, (1 << PLAIN_MOST) - 1),
 };
 static const ScheduleField of_blocks[] = {
@@ -77,7 +82,7 @@ ScheduleFields schedule_fields(ScheduleKind kind) {
     case SCHEDULE_NONE:
         break;
     }
-    return (ScheduleFields){0};
+    return LIST(of_none);
 }
 
 ScheduleFields schedule_block_fields(void) {
@@ -118,7 +123,10 @@ static bool same_fields(const void *a, const void *b, ScheduleFields fields) {
 }
 
 bool schedule_same_numbers(const Schedule *a, const Schedule *b) {
-    return a->kind == b->kind && same_fields(a, b, schedule_fields(a->kind));
+    ScheduleFields numbers = schedule_fields(a->kind);
+    if (a->kind != SCHEDULE_PROGRAM) // prefetch is the last
+        numbers.count--;
+    return a->kind == b->kind && same_fields(a, b, numbers);
 }
 
 bool schedule_same_program(const ProgramSchedule *a, const ProgramSchedule *b) {

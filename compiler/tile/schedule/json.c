@@ -1,11 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 // Schedules as JSON, for people and for files: one object of one line.
 //
-//     {"kind": "contract", "transposed": 0, .., "task_rows": 64, .., "blocks": []}
-//     {"kind": "stream", "plan": "resident", "rows": 24, "piece": 512,
+//     {"kind": "contract", "transposed": 0, .., "task_rows": 64, .., "prefetch": "rule",
+//      "blocks": []}
+//     {"kind": "stream", "plan": "resident", "rows": 24, "piece": 512, "prefetch": "none",
 //      "blocks": [{"rows": 12, "cols": 0, "lanes": 32, "sum": 0}]}
 //     {"kind": "program", "plan": "unfused", "wide": "cost", "kept": "cost", "layout": "cost",
-//      "copies": "size", "prefetch": "rule", "plain": 0}
+//      "copies": "size", "plain": 0}
 //
 // The text of a schedule is always the same, so that equal schedules are equal texts. What is read
 // may come from anywhere: only whole numbers in their ranges are taken, and whether a kernel can be
@@ -23,9 +24,6 @@ static const char *const kind_names[] = {[SCHEDULE_NONE] = "none",
                                          [SCHEDULE_STREAM] = "stream",
                                          [SCHEDULE_PROGRAM] = "program"};
 enum { N_KINDS = sizeof kind_names / sizeof *kind_names };
-
-// Texts of programs from before the last decisions lack these, and mean their first words.
-enum { OLDEST_DECISIONS = 4 };
 
 const char *schedule_kind_name(ScheduleKind kind) {
     return kind_names[kind];
@@ -160,15 +158,6 @@ static void read_fields(Reader *r, const json_t *object, ScheduleFields fields, 
     }
 }
 
-// The oldest decisions, and those after them up to the last that the text names.
-static ScheduleFields decisions_of(const json_t *object) {
-    ScheduleFields fields = schedule_fields(SCHEDULE_PROGRAM);
-    while (fields.count > OLDEST_DECISIONS &&
-           !json_object_get(object, fields.at[fields.count - 1].name))
-        fields.count--;
-    return fields;
-}
-
 static void read_numbers(Reader *r, const json_t *object, Schedule *out) {
     const char *name = json_string_value(json_object_get(object, "kind"));
     int kind = 0;
@@ -177,10 +166,8 @@ static void read_numbers(Reader *r, const json_t *object, Schedule *out) {
     *out = (Schedule){.kind = (ScheduleKind)kind};
     if (kind == N_KINDS)
         complain(r, "\"kind\" has to be none, tasks, contract, stream or program");
-    else if (kind == SCHEDULE_PROGRAM)
-        read_fields(r, object, decisions_of(object), 1, out);
     else
-        read_fields(r, object, schedule_fields(out->kind), 2, out);
+        read_fields(r, object, schedule_fields(out->kind), kind == SCHEDULE_PROGRAM ? 1 : 2, out);
 }
 
 static void read_blocks(Reader *r, const json_t *list, Schedule *out) {
