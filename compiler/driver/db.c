@@ -41,16 +41,18 @@ static bool read_db(Options *options, const char *path, TuneEntries *out) {
 
 // ---- list and show ------------------------------------------------------------------------------
 
-static const char *contract_numbers(const ContractSchedule *c, Arena *arena) {
+static const char *contract_numbers(const Schedule *s, Arena *arena) {
+    const ContractSchedule *c = &s->contract;
     const char *packs = c->pack_a   ? c->pack_b ? ", packs both" : ", packs the first"
                         : c->pack_b ? ", packs the second"
                                     : "";
     const char *transposed = c->axes.transposed ? ", transposed" : "";
     const char *contiguous = c->axes.contiguous_rows ? ", contiguous rows" : "";
+    int64_t block_k = s->blocks.count ? s->blocks.at[0].sum : c->block_k;
     return arena_printf(arena, "task %lldx%lldx%lld, block %lldx%lld, kernel %dx%d%s%s%s",
                         (long long)c->task_batch, (long long)c->task_rows, (long long)c->task_lanes,
-                        (long long)c->block_rows, (long long)c->block_k, c->row_block,
-                        c->lane_block, transposed, contiguous, packs);
+                        (long long)c->block_rows, (long long)block_k, c->row_block, c->lane_block,
+                        transposed, contiguous, packs);
 }
 
 // The numbers of a schedule in brief; it is sound, as all that are listed.
@@ -63,7 +65,7 @@ static const char *schedule_numbers(const Schedule *s, Arena *arena) {
                                             s->tasks.rows)
                              : arena_printf(arena, "tasks %lld", (long long)s->tasks.tasks);
     case SCHEDULE_CONTRACT:
-        return contract_numbers(&s->contract, arena);
+        return contract_numbers(s, arena);
     case SCHEDULE_PROGRAM:
         return schedule_program_text(arena, &s->program);
     case SCHEDULE_STREAM:
@@ -82,7 +84,8 @@ static void add_row(Table *table, const TuneEntry *entry) {
     table_cell(table, "%.*s", GROUP_SHOWN, entry->key.group);
     table_cell(table, "%s", entry->name);
     table_cell(table, "%s", schedule_kind_name(schedule.kind));
-    table_cell(table, "%s", schedule_numbers(&schedule, table->arena));
+    table_cell(table, "%s%s", schedule_numbers(&schedule, table->arena),
+               schedule.prefetch == PREFETCH_NONE ? ", no prefetch" : "");
     table_cell(table, "%s", *entry->key.extents ? entry->key.extents : "-");
     table_cell(table, "%s", entry->key.target);
     table_cell(table, "%d", entry->key.threads);

@@ -416,17 +416,22 @@ static void draw_integers(const Tensors *t, const Value *input, uint64_t seed,
     arena_free(arena);
 }
 
-static bool draw_input(Options *options, Tensors *tensors, uint32_t i) {
+static bool make_input(Options *options, Tensors *tensors, uint32_t i) {
     const Value *input = tensors->graph->inputs.at[i];
-    AttTensorData *tensor = &tensors->inputs[i];
     int64_t shape[ATT_RANK_MAX];
     for (uint32_t k = 0; k < input->dims.count; k++)
         shape[k] = tensors->extents[input->dims.at[k]];
+    if (!att_tensor_new(tensors->context, (AttElem)input->elem, input->dims.count, shape,
+                        &tensors->inputs[i]))
+        return true;
+    problem(options, "%s: %s", input->name, att_message(tensors->context));
+    return false;
+}
+
+static bool draw_input(Options *options, Tensors *tensors, uint32_t i) {
+    const Value *input = tensors->graph->inputs.at[i];
+    AttTensorData *tensor = &tensors->inputs[i];
     AttContext *context = tensors->context;
-    if (att_tensor_new(context, (AttElem)input->elem, input->dims.count, shape, tensor)) {
-        problem(options, "%s: %s", input->name, att_message(context));
-        return false;
-    }
     if (elem_is_float(input->elem)) {
         bool weight = input->role == ROLE_PARAM || input->dims.count > 2;
         if (!att_tensor_draw(context, tensor, options->seed, input->name, weight))
@@ -479,12 +484,18 @@ bool tensors_open(Options *options, const Compilation *compiled, bool need_all, 
 }
 
 bool tensors_fill(Options *options, Tensors *tensors) {
-    const Graph *graph = tensors->graph;
+    uint32_t count = tensors->graph->inputs.count;
+    bool *drawn = arena_array(options->session->arena, bool, count + 1);
     bool fine = true;
-    for (uint32_t i = 0; fine && i < graph->inputs.count; i++)
-        if (!tensors->inputs[i].data)
-            fine = draw_input(options, tensors, i);
-    return fine && make_outputs(options, tensors);
+    for (uint32_t i = 0; fine && i < count; i++) {
+        drawn[i] = !tensors->inputs[i].data;
+        fine = !drawn[i] || make_input(options, tensors, i);
+    }
+    fine =
+        fine && make_outputs(options, tensors); // before drawing, which takes long for large ones
+    for (uint32_t i = 0; fine && i < count; i++)
+        fine = !drawn[i] || draw_input(options, tensors, i);
+    return fine;
 }
 
 void tensors_nudge(const Tensors *tensors, uint64_t seed) {

@@ -27,8 +27,8 @@ typedef struct {
 typedef struct {
     ContractAxes axes;
     int64_t task_batch, task_rows, task_lanes; // parallel pieces, of the products below
-    int64_t block_k, block_rows;               // cache blocks inside a task
-    int32_t row_block, lane_block;             // microkernel
+    int64_t block_k, block_rows; // cache blocks inside a task; block_k: where no place has another
+    int32_t row_block, lane_block; // microkernel
     bool pack_a, pack_b;
     double seconds; // predicted (contract_model_seconds)
 } ContractSchedule;
@@ -71,10 +71,10 @@ typedef struct {
     RowBlocks rows;
 } TaskShape;
 
-// What is chosen for one place of a nest of stages, in rows and in streamed groups: for a loop over
-// rows that stages share, how many of them a turn has (`rows` alone), where that is no number of
-// the kernel's TaskSchedule; for a contraction stage, the block of its microkernel and how much of
-// the longest summed dim a turn has.
+// What is chosen for one place. Of a nest of stages, in rows and in streamed groups: for a loop
+// over rows that stages share, how many of them a turn has (`rows` alone), where that is no number
+// of the kernel's TaskSchedule; for a contraction stage, the block of its microkernel and how much
+// of the longest summed dim a turn has. Of a contraction kernel: that alone (`sum`).
 typedef struct {
     int32_t rows, cols, lanes; // of the stage: row_block, col_block, lane_block
     int64_t sum;               // 0: all of it
@@ -93,7 +93,7 @@ typedef enum {
     SCHEDULE_PROGRAM
 } ScheduleKind;
 typedef struct {
-    ScheduleKind kind; // NONE: there is nothing to choose but blocks
+    ScheduleKind kind; // NONE: there is nothing to choose but blocks and prefetch
     union {
         TaskSchedule tasks;
         ContractSchedule contract;

@@ -135,3 +135,24 @@ bool access_runs_along(const Kernel *kernel, const Access *access, TileDimId dim
         return panel == dim;
     return access->rank && access->index[access->rank - 1].dim == dim;
 }
+
+static bool stage_asks(const Kernel *kernel, const Stage *stage) {
+    for (uint32_t i = 0; i < stage->terms.count; i++)
+        if (stage->terms.at[i].kind == TERM_LOAD &&
+            stage_crosses(kernel, stage, &stage->terms.at[i].load))
+            return true;
+    return stage_has_microkernel(stage);
+}
+
+// In microkernels, and for copies across lanes.
+static bool nodes_ask(const Kernel *kernel, const NodeList *body) {
+    bool ask = false;
+    for (uint32_t i = 0; i < body->count && !ask; i++)
+        ask = body->at[i]->kind == NODE_STAGE ? stage_asks(kernel, body->at[i]->stage)
+                                              : nodes_ask(kernel, &body->at[i]->body);
+    return ask;
+}
+
+bool kernel_asks_ahead(const Kernel *kernel) {
+    return nodes_ask(kernel, &kernel->body);
+}

@@ -304,6 +304,7 @@ bool stage_reads_own(const Kernel *kernel, const Stage *stage); // a compute sta
 bool stage_crosses(const Kernel *kernel, const Stage *stage, const Access *access);
 bool stage_sums_lanes(const Stage *stage);      // a contraction's
 bool stage_shares_lanes(const Stage *stage);    // likewise: with both operands and the result
+bool kernel_asks_ahead(const Kernel *kernel);   // may a target ask for anything before it is read?
 bool stage_has_microkernel(const Stage *stage); // a contraction: neither of these
 // Of a microkernel of so many vectors: rows that keep the units busy (more only save loads), and of
 // the blocks that a target cuts a known number of rows into, of `most` at most.
@@ -396,11 +397,12 @@ typedef struct {
                            // PLAN_ANY and 0: any
     // NULL: the default of each. space: those that make different kernels, all of which hold, with
     // their predicted times; the default first. Asked for all but the blocks, which are the default
-    // ones, and then for the blocks of each place that has several, in order.
+    // ones, then for the blocks of each place that has several, in order, and for prefetch.
     ScheduleChoice *choose;
+    bool (*asks)(const void *self, const ScheduleSite *site); // is there a choice? NULL: for each
     void *self;
     // Asked first: what it gives is taken, if it is one of the space, and with a choice too only
-    // the blocks are left to choose. Where a plan is forced it is not asked.
+    // blocks and prefetch are left to choose. Where a plan is forced it is not asked.
     ScheduleSource source;
 } ScheduleWish;
 // One kernel per group, scheduled for the machine at the typical extents. Adjacent
@@ -421,7 +423,7 @@ ScheduleList schedule_enumerate_programs(Arena *arena, const ProgramSchedule *kn
 ScheduleSite schedule_program_site(Arena *arena, const Graph *graph, const int64_t *extents);
 bool programs_same_kernels(const TileProgram *a, const TileProgram *b); // launch by launch
 bool schedule_same_site(const ScheduleSite *a, const ScheduleSite *b);
-// fields.c, any.c: are all numbers but those of blocks, and prefetch, the same?
+// fields.c, any.c: are all numbers the same? Neither blocks nor prefetch are any.
 bool schedule_same_numbers(const Schedule *a, const Schedule *b);
 bool schedule_same_program(const ProgramSchedule *a, const ProgramSchedule *b);
 bool schedule_same_blocks(const StageBlocks *a, const StageBlocks *b); // of one place

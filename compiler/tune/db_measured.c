@@ -105,17 +105,18 @@ static bool is_fine(TuneDb *db, const char *what, const char *problem, const cha
 }
 
 static bool put_measurements(TuneDb *db, const TuneMeasurements *measurements, const char **why) {
-    char *trimming =
-        sqlite3_mprintf("DELETE FROM measurements" DB_OF_KEY " AND id NOT IN (SELECT id "
-                        "FROM measurements" DB_OF_KEY " ORDER BY id DESC LIMIT %d)",
-                        TUNE_MEASURED_MOST);
+    const char *trimming =
+        arena_printf(db->arena,
+                     "DELETE FROM measurements" DB_OF_KEY " AND id NOT IN (SELECT id "
+                     "FROM measurements" DB_OF_KEY " ORDER BY id DESC LIMIT %d)",
+                     TUNE_MEASURED_MOST);
     sqlite3_stmt *insertion = db_prepare(
         db,
         "INSERT OR REPLACE INTO measurements (group_id, extents, target, machine, threads, "
         "version, name, schedule, counts, seconds, date, checksum) "
         "VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
         why);
-    sqlite3_stmt *deletion = insertion && trimming ? db_prepare(db, trimming, why) : NULL;
+    sqlite3_stmt *deletion = insertion ? db_prepare(db, trimming, why) : NULL;
     Arena *scratch = arena_new();
     bool ok = deletion;
     for (uint32_t i = 0; i < measurements->count && ok; i++) {
@@ -127,7 +128,6 @@ static bool put_measurements(TuneDb *db, const TuneMeasurements *measurements, c
     arena_free(scratch);
     sqlite3_finalize(deletion);
     sqlite3_finalize(insertion);
-    sqlite3_free(trimming);
     return ok;
 }
 

@@ -259,12 +259,12 @@ static bool make_layout(TuneDb *db, const char **why) {
         return false;
     bool ok = ask_number(db, "SELECT count(*) FROM sqlite_schema", NULL, &there, why);
     if (ok && !there) {
-        char *numbers = sqlite3_mprintf("PRAGMA application_id = %d; PRAGMA user_version = %d",
-                                        APPLICATION_ID, LAYOUT_VERSION);
+        const char *numbers =
+            arena_printf(db->arena, "PRAGMA application_id = %d; PRAGMA user_version = %d",
+                         APPLICATION_ID, LAYOUT_VERSION);
         for (int i = 0; i < N_TABLES && ok; i++)
             ok = db_run(db, tables[i].sql, why);
-        ok = ok && numbers && db_run(db, numbers, why);
-        sqlite3_free(numbers);
+        ok = ok && db_run(db, numbers, why);
     }
     return db_end(db, ok, why);
 }
@@ -272,13 +272,13 @@ static bool make_layout(TuneDb *db, const char **why) {
 static void check_tables(TuneDb *db, const char **why) {
     int64_t same = 1, others = 0;
     for (int i = 0; i < N_TABLES && same == 1 && !*why; i++) {
-        char *sql = sqlite3_mprintf("SELECT count(*) FROM sqlite_schema WHERE name = '%s' "
-                                    "AND type = 'table' AND sql = ?",
-                                    tables[i].name);
-        if (sql && ask_number(db, sql, tables[i].sql, &same, why) && same != 1)
+        const char *sql = arena_printf(db->arena,
+                                       "SELECT count(*) FROM sqlite_schema WHERE name = '%s' "
+                                       "AND type = 'table' AND sql = ?",
+                                       tables[i].name);
+        if (ask_number(db, sql, tables[i].sql, &same, why) && same != 1)
             *why =
                 arena_printf(db->arena, "is damaged: its table of %s is another", tables[i].name);
-        sqlite3_free(sql);
     }
     if (!*why &&
         ask_number(db, "SELECT count(*) FROM sqlite_schema WHERE type IN ('trigger', 'view')", NULL,

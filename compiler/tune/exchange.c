@@ -6,9 +6,8 @@
 //
 // One entry a line, keys of objects in one order, entries by key, numbers as short as they can be:
 // equal entries are equal texts, and an entry that changes is one line of a diff. The reader takes
-// entries in any order, as they are after lines were merged by hand, and schedules that lack what
-// they had not when they were written (tile/schedule/json.c), and nothing else that the writer
-// would not write.
+// entries in any order, as they are after lines were merged by hand, and nothing else that the
+// writer would not write.
 #include "tune/tune.h"
 
 #include <jansson.h>

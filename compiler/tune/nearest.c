@@ -4,9 +4,9 @@
 
 #include "tune/tune.h"
 
-// Places whose blocks differ, after those that both have.
+// Places whose blocks differ, of those that both have, and prefetch.
 static double differing_blocks(const Schedule *a, const Schedule *b) {
-    double count = 0;
+    double count = a->prefetch != b->prefetch;
     for (uint32_t i = 0; i < a->blocks.count && i < b->blocks.count; i++)
         count += !schedule_same_blocks(&a->blocks.at[i], &b->blocks.at[i]);
     return count;

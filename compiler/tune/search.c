@@ -194,11 +194,11 @@ static void begin_blocks(TuneSearch *s, Site *site) {
         ask_new(s, site, &lists[number].at[near[i].number], false);
 }
 
-// The place in which a trial differs from the base, prefetch behind the last; PLACE_NONE: in none
+// The place in which a trial differs from the base, prefetch behind the last; NO_PLACE: in none
 // or several.
-enum { PLACE_NONE = UINT32_MAX };
+enum { NO_PLACE = UINT32_MAX };
 static uint32_t place_of_change(const Schedule *base, const Schedule *other) {
-    uint32_t changed = 0, place = PLACE_NONE, places = base->blocks.count;
+    uint32_t changed = 0, place = NO_PLACE, places = base->blocks.count;
     if (!schedule_same_numbers(base, other) || other->blocks.count != places)
         return place;
     for (uint32_t i = 0; i <= places; i++)
@@ -207,7 +207,7 @@ static uint32_t place_of_change(const Schedule *base, const Schedule *other) {
             changed++;
             place = i;
         }
-    return changed == 1 ? place : PLACE_NONE;
+    return changed == 1 ? place : NO_PLACE;
 }
 
 // Of each place the best blocks, where they are faster.
@@ -222,7 +222,7 @@ static void begin_together(TuneSearch *s, Site *site) {
     for (uint32_t i = 0; i < site->shown.trials.count; i++) {
         const TuneTrial *trial = &site->shown.trials.at[i];
         uint32_t place = place_of_change(&base->schedule, &trial->schedule);
-        if (place == PLACE_NONE || trial->ratio >= best[place])
+        if (place == NO_PLACE || trial->ratio >= best[place])
             continue;
         best[place] = trial->ratio;
         if (place < places)
@@ -373,7 +373,8 @@ void tune_search_suggest(TuneSearch *s, uint32_t number, const Schedule *schedul
     uint32_t i = 0;
     while (i < list->count && !schedule_same_numbers(&list->at[i], schedule))
         i++;
-    if (i == list->count || site->phase != PHASE_NUMBERS || count_suggested(site) == TUNE_SUGGESTED)
+    bool fits = i < list->count && list->at[i].blocks.count == schedule->blocks.count;
+    if (!fits || site->phase != PHASE_NUMBERS || count_suggested(site) == TUNE_SUGGESTED)
         return;
     Schedule known = *schedule;
     bool default_blocks = schedule_same(&known, &list->at[i]);
@@ -386,11 +387,16 @@ void tune_search_suggest(TuneSearch *s, uint32_t number, const Schedule *schedul
         add_trial(s, site, &known, default_blocks);
     site->shown.trials.at[trial].suggested = true;
     TrialNumbers before = site->queue;
+    uint32_t first = count_suggested(site) - 1;
     site->queue = (TrialNumbers){0};
-    ask(s, site, trial);
-    for (uint32_t k = 0; k < before.count; k++)
+    for (uint32_t k = 0; k < before.count; k++) {
+        if (k == first)
+            ask(s, site, trial);
         if (before.at[k] != trial)
             ask(s, site, before.at[k]);
+    }
+    if (first >= before.count)
+        ask(s, site, trial);
 }
 
 // Other blocks are not known before the phase that asks for them, where all are tried.
@@ -401,7 +407,7 @@ static uint32_t trials_left(const TuneSearch *s, const Site *site) {
         [PHASE_BLOCKS] = effort->blocks == UINT32_MAX ? 0 : effort->blocks,
         [PHASE_TOGETHER] = 1,
         [PHASE_MOVES] = effort->moves * effort->generations,
-        [PHASE_LAST] = TUNE_LAST,
+        [PHASE_LAST] = TUNE_LAST + count_suggested(site),
     };
     uint32_t left = site->queue.count - site->asked;
     for (Phase phase = site->phase + 1; phase < PHASE_DONE; phase++)

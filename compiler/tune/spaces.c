@@ -40,9 +40,10 @@ static ScheduleSite copy_site(Arena *arena, const ScheduleSite *site) {
 }
 
 static void add_space(TuneSpaces *spaces, const ScheduleSite *site, const ScheduleList *numbers,
-                      const char *name) {
+                      const Kernel *kernel, const char *name) {
     Arena *arena = spaces->arena;
     TuneSpace new = {.site = copy_site(arena, site), .name = name};
+    new.asks = kernel &&kernel_asks_ahead(kernel);
     for (uint32_t i = 0; i < numbers->count; i++)
         vec_push(arena, &new.numbers, schedule_copy(arena, &numbers->at[i]));
     vec_push(arena, &spaces->at, new);
@@ -52,7 +53,7 @@ static void add_space(TuneSpaces *spaces, const ScheduleSite *site, const Schedu
 static uint32_t note_numbers(void *of_asked, const ScheduleSite *site, const ScheduleList *space) {
     TuneSpaces *asked = of_asked;
     if (tune_spaces_find(asked, site) == asked->at.count)
-        add_space(asked, site, space, NULL);
+        add_space(asked, site, space, NULL, NULL);
     return 0;
 }
 
@@ -91,7 +92,8 @@ void tune_spaces_add(TuneSpaces *spaces, const Plan *plan, const Machine *machin
         const Kernel *kernel = kernel_of(program, &space->site);
         uint32_t known = tune_spaces_find(spaces, &space->site);
         if (known == spaces->at.count && kernel)
-            add_space(spaces, &space->site, &space->numbers, name_apart(spaces, kernel->name));
+            add_space(spaces, &space->site, &space->numbers, kernel,
+                      name_apart(spaces, kernel->name));
         else if (known == spaces->at.count)
             vec_push(spaces->arena, &spaces->at.at[serving].others,
                      copy_site(spaces->arena, &space->site));
@@ -108,14 +110,19 @@ typedef struct {
     Arena *arena;
 } BlockNotes;
 
-static uint32_t note_blocks(void *of_notes, const ScheduleSite *site, const ScheduleList *space) {
-    BlockNotes *notes = of_notes;
+static bool has_pick(const void *of_notes, const ScheduleSite *site) {
+    const BlockNotes *notes = of_notes;
     const TuneSpaces *spaces = notes->picks.spaces;
     uint32_t at = tune_spaces_find(spaces, site);
-    if (at < spaces->at.count && notes->picks.picks[at] &&
-        schedule_same_site(&spaces->at.at[at].site, site))
-        for (uint32_t i = 1; i < space->count; i++)
-            vec_push(notes->arena, &notes->lists[at], schedule_copy(notes->arena, &space->at[i]));
+    return at < spaces->at.count && notes->picks.picks[at] &&
+           schedule_same_site(&spaces->at.at[at].site, site);
+}
+
+static uint32_t note_blocks(void *of_notes, const ScheduleSite *site, const ScheduleList *space) {
+    BlockNotes *notes = of_notes;
+    uint32_t at = tune_spaces_find(notes->picks.spaces, site);
+    for (uint32_t i = 1; i < space->count; i++)
+        vec_push(notes->arena, &notes->lists[at], schedule_copy(notes->arena, &space->at[i]));
     return 0;
 }
 
@@ -129,8 +136,10 @@ void tune_spaces_blocks(const TuneSpaces *spaces, const Plan *plan, const Machin
         all[i] = picks[i] ? picks[i] : &spaces->at.at[i].numbers.at[0];
     TunePicks known = {spaces, all};
     BlockNotes notes = {{spaces, picks}, lists, arena};
-    ScheduleWish wish = {
-        .choose = note_blocks, .self = &notes, .source = tune_picks_source(&known)};
+    ScheduleWish wish = {.choose = note_blocks,
+                         .asks = has_pick,
+                         .self = &notes,
+                         .source = tune_picks_source(&known)};
     tile_lower(plan_in_arena(plan, own), machine, extents, &wish);
     arena_free(own);
 }

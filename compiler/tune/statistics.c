@@ -5,6 +5,8 @@
 #include "tune/tune.h"
 
 double tune_quantile(const double *values, uint32_t count, double share) {
+    if (!count)
+        return NAN;
     Arena *arena = arena_new();
     double *sorted = arena_copy(arena, values, count * sizeof *values);
     double quantile = att_quantile(sorted, count, share);

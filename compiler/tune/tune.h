@@ -15,8 +15,10 @@ typedef struct {
     // Other sizes of run-time extents that have the same kernel by default: one launch serves all
     // of them, and what is chosen for the site is for these, too.
     VEC(ScheduleSite) others;
-    const char *name;     // of what the first of its kernels makes
-    ScheduleList numbers; // the default first, with predicted times; blocks are the default ones
+    const char *name; // of what the first of its kernels makes
+    // The default first, with predicted times; blocks and prefetch are the default ones.
+    ScheduleList numbers;
+    bool asks; // of kernels: there is something to ask for ahead
 } TuneSpace;
 typedef struct {
     Arena *arena;
@@ -27,8 +29,8 @@ void tune_spaces_add(TuneSpaces *spaces, const Plan *plan, const Machine *machin
                      const int64_t *extents);
 // The one that a site, or one of the others, is of; count: not there.
 uint32_t tune_spaces_find(const TuneSpaces *spaces, const ScheduleSite *site);
-// The schedules that differ from one in the blocks of one place, in the arena; those of a program's
-// sites that have some. picks: by site; NULL: leave it out.
+// The schedules that differ from one in the blocks of one place or in prefetch, in the arena; those
+// of a program's sites that have some. picks: by site; NULL: leave it out.
 void tune_spaces_blocks(const TuneSpaces *spaces, const Plan *plan, const Machine *machine,
                         const int64_t *extents, const Schedule *const *picks, ScheduleList *lists,
                         Arena *arena);
@@ -47,7 +49,7 @@ void tune_add_alternatives(TileProgram *program, const Machine *machine, const i
                            const ScheduleWish *wish, uint32_t most);
 
 // ---- statistics.c -------------------------------------------------------------------------------
-double tune_median(const double *values, uint32_t count); // count: at least 1
+double tune_median(const double *values, uint32_t count); // NAN: of none
 // share: 0.75 for the upper quartile.
 double tune_quantile(const double *values, uint32_t count, double share);
 // Spearman, "The proof and measurement of association between two things" (1904), ties at their
@@ -78,8 +80,8 @@ typedef struct {
     uint32_t best;         // so far
 } TuneSite;
 typedef enum { EFFORT_QUICK, EFFORT_NORMAL, EFFORT_EXHAUSTIVE, N_EFFORTS } TuneEffort;
-// Fills in lists, by site: schedules that differ from the pick in the blocks of one place, or, of
-// programs, in one decision.
+// Fills in lists, by site: schedules that differ from the pick in the blocks of one place or in
+// prefetch, or, of programs, in one decision.
 typedef void TuneBlocks(void *self, const Schedule *const *picks, ScheduleList *lists,
                         Arena *arena);
 typedef struct {
@@ -98,9 +100,9 @@ typedef struct TuneSearch TuneSearch;
 TuneSearch *tune_search_new(Arena *arena, const TuneSpaces *spaces,
                             const TuneSearchOptions *options);
 void tune_search_skip(TuneSearch *search, uint32_t site); // the default stays
-// The schedule is tried first, if its numbers are of the space, and is one of the last trials
-// whatever comes of it; before the first round. Of more than TUNE_SUGGESTED the later ones are left
-// out.
+// The schedule is tried before others, after those that were suggested so far, if its numbers are
+// of the space and it has as many blocks, and is one of the last trials, in a hurry if it looks
+// faster; before the first round. Of more than TUNE_SUGGESTED the later ones are left out.
 void tune_search_suggest(TuneSearch *search, uint32_t site, const Schedule *schedule);
 const TuneSite *tune_search_site(const TuneSearch *search, uint32_t site);
 enum { TUNE_NO_TRIAL = UINT32_MAX };

@@ -1,49 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 // The search for schedules on a machine that is made up: what it asks for, what it finds, and that
 // it depends on nothing but what it is told.
-#include "passes_fixture.h"
+#include "search_fixture.h"
 
 #include <math.h>
-#include <string.h>
-
-#include "tune/tune.h"
 
 // ---- a machine that is made up ------------------------------------------------------------------
 
-typedef struct {
-    const char *text;
-    Session *session;
-    Plan *plan;
-    int64_t *extents;
-    TuneSpaces spaces;
-    const Schedule *fastest; // of the last site: others are slower the farther they are from it
-    double noise;
-    uint64_t seed; // of the noise
-} World;
-
-static const char *const source_text =
-    "dim n = 192, m = 192, d = 32, h = 4\n"
-    "def F(X[n, d], P[d, h, d'], K[m, h, d'], V[m, h, d']):\n"
-    "    Q[n, h, d'] = einsum(X[n, d], P[d, h, d'])\n"
-    "    W[n, m, h] = softmax(einsum(Q[n, h, d'], K[m, h, d'] -> [n, m, h]), reduced_dim=m)\n"
-    "    return einsum(W[n, m, h], V[m, h, d'] -> [n, h, d'])\n";
-
-static World world_open(void) {
-    World w = {.text = source_text, .session = session_new()};
-    w.plan = passes_plan(w.session, w.text);
-    w.extents = graph_typical_extents(w.plan->fusion->graph, w.session->arena);
-    w.spaces.arena = w.session->arena;
-    tune_spaces_add(&w.spaces, w.plan, &passes_machine, w.extents);
-    return w;
-}
-
-static void blocks_of(void *of_world, const Schedule *const *picks, ScheduleList *lists,
-                      Arena *arena) {
-    World *w = of_world;
-    tune_spaces_blocks(&w->spaces, w->plan, &passes_machine, w->extents, picks, lists, arena);
-}
-
-static double time_of(const World *w, uint32_t site, const Schedule *schedule, uint64_t run) {
+static double time_of(const SearchWorld *w, uint32_t site, const Schedule *schedule, uint64_t run) {
     uint64_t draw =
         hash_u64(hash_u64(site + 100 * w->seed, run), (uint64_t)(schedule->seconds * 1e12));
     double noise = 1 + w->noise * ((double)(draw >> 11) * 0x1p-53 - 0.5);
@@ -52,11 +16,14 @@ static double time_of(const World *w, uint32_t site, const Schedule *schedule, u
         blocks += 0.01 * (schedule->blocks.at[i].rows % 5);
     if (site + 1 != w->spaces.at.count || !w->fastest)
         return noise;
-    return (1 + 0.1 * schedule_distance(schedule, w->fastest) + blocks) * noise;
+    double far = schedule_distance(schedule, w->fastest);
+    far += schedule->prefetch != w->fastest->prefetch;
+    return (1 + 0.1 * far + blocks) * noise;
 }
 
 // The whole search. Returns how many trials were measured; *trace: a number for all of them.
-static uint32_t search_all(World *w, TuneSearch *search, uint64_t *trace, uint32_t hurry_after) {
+static uint32_t search_all(SearchWorld *w, TuneSearch *search, uint64_t *trace,
+                           uint32_t hurry_after) {
     uint32_t count = 0;
     TuneRound round;
     while (tune_search_next(search, &round)) {
@@ -80,135 +47,10 @@ static uint32_t search_all(World *w, TuneSearch *search, uint64_t *trace, uint32
     return count;
 }
 
-static TuneSearch *search_of(World *w, TuneEffort effort, uint64_t seed) {
-    TuneSearchOptions options = {.effort = effort, .seed = seed, .blocks = blocks_of, .self = w};
+static TuneSearch *search_of(SearchWorld *w, TuneEffort effort, uint64_t seed) {
+    TuneSearchOptions options = {
+        .effort = effort, .seed = seed, .blocks = search_blocks, .self = w};
     return tune_search_new(w->session->arena, &w->spaces, &options);
-}
-
-static const TuneSpace *last_space(const World *w) {
-    return &w->spaces.at.at[w->spaces.at.count - 1];
-}
-
-// ---- spaces -------------------------------------------------------------------------------------
-
-static void test_spaces_are_by_site_and_predicted(void **state) {
-    (void)state;
-    World w = world_open();
-    assert_true(w.spaces.at.count >= 2);
-    for (uint32_t i = 0; i < w.spaces.at.count; i++) {
-        const TuneSpace *space = &w.spaces.at.at[i];
-        assert_non_null(space->name);
-        assert_int_equal(tune_spaces_find(&w.spaces, &space->site), i);
-        for (uint32_t k = 0; k < space->numbers.count; k++) {
-            assert_true(space->numbers.at[k].seconds > 0);
-            for (uint32_t j = 0; j < k; j++)
-                assert_false(schedule_same(&space->numbers.at[k], &space->numbers.at[j]));
-        }
-    }
-    assert_true(last_space(&w)->numbers.count > 10);
-    uint32_t before = w.spaces.at.count;
-    tune_spaces_add(&w.spaces, w.plan, &passes_machine, w.extents);
-    assert_int_equal(w.spaces.at.count, before);
-    session_free(w.session);
-}
-
-// Of sizes of a run-time extent that have one kernel there is one space, that of the kernel.
-static void test_sizes_with_one_kernel_are_one_space(void **state) {
-    (void)state;
-    static const char text[] =
-        "dim n = 80, d = 16, h = 4\n"
-        "def F(Q[n, h, d], K[m, h, d], V[m, h, d]):\n"
-        "    W[n, m, h] = softmax(einsum(Q[n, h, d], K[m, h, d] -> [n, m, h]), reduced_dim=m)\n"
-        "    return einsum(W[n, m, h], V[m, h, d] -> [n, h, d])\n";
-    Session *session = session_new();
-    TuneSpaces spaces = {.arena = session->arena};
-    Plan *plan = passes_plan(session, text);
-    int64_t *extents = graph_typical_extents(plan->fusion->graph, session->arena);
-    Machine narrow = passes_machine; // short vectors, few of them
-    narrow.has_masks = false;
-    narrow.threads = 1;
-    narrow.vector_bytes = 32;
-    narrow.vector_registers = 16;
-    narrow.rows_unpacked = narrow.rows_packed = 6;
-    for (int again = 0; again < 2; again++)
-        tune_spaces_add(&spaces, plan, &narrow, extents);
-    ScheduleWish wish = {0};
-    TileProgram *program = tile_lower(plan, &narrow, extents, &wish);
-    uint32_t sizes = 0;
-    assert_int_equal(spaces.at.count, program->launches.count);
-    for (uint32_t i = 0; i < spaces.at.count; i++) {
-        const TuneSpace *space = &spaces.at.at[i];
-        assert_int_equal(tune_spaces_find(&spaces, &program->launches.at[i].site), i);
-        assert_non_null(space->name);
-        for (uint32_t k = 0; k < space->others.count; k++)
-            assert_int_equal(tune_spaces_find(&spaces, &space->others.at[k]), i);
-        sizes += 1 + space->others.count;
-    }
-    assert_true(spaces.at.count < sizes);
-    session_free(session);
-}
-
-// Other names, the same site; other extents, another text of extents and the same group.
-static void test_sites_know_no_names(void **state) {
-    (void)state;
-    static const char *const texts[] = {"dim n = 64, d = 32\ndef F(X[n, d], P[d, e]):\n    return "
-                                        "einsum(X[n, d], P[d, e] -> [n, e])\n",
-                                        "dim row = 64, c = 32\ndef G(A[row, c], B[c, k]):\n    "
-                                        "return einsum(A[row, c], B[c, k] -> [row, k])\n",
-                                        "dim n = 96, d = 32\ndef F(X[n, d], P[d, e]):\n    return "
-                                        "einsum(X[n, d], P[d, e] -> [n, e])\n",
-                                        "dim n = 64, d = 32\ndef F(X[n, d], P[d, e]):\n    return "
-                                        "exp(einsum(X[n, d], P[d, e] -> [n, e]))\n"};
-    ScheduleSite sites[4];
-    Arena *arena = arena_new();
-    for (int i = 0; i < 4; i++) {
-        Session *session = session_new();
-        Plan *plan = passes_plan(session, texts[i]);
-        TuneSpaces spaces = {.arena = session->arena};
-        tune_spaces_add(&spaces, plan, &passes_machine,
-                        graph_typical_extents(plan->fusion->graph, session->arena));
-        assert_int_equal(spaces.at.count, 1);
-        sites[i] = spaces.at.at[0].site;
-        sites[i].extents = arena_printf(arena, "%s", sites[i].extents);
-        session_free(session);
-    }
-    assert_true(sites[0].group == sites[1].group && sites[0].group == sites[2].group);
-    assert_true(sites[0].group != sites[3].group);
-    assert_string_equal(sites[0].extents, sites[1].extents);
-    assert_string_not_equal(sites[0].extents, sites[2].extents);
-    assert_non_null(strstr(sites[0].extents, "~")); // e is of run time
-    // Databases hold these: where they change, SCHEDULE_VERSION has to be raised.
-    assert_int_equal(SCHEDULE_VERSION, 4);
-    assert_true(sites[0].group == 0x05c05452a14be355 && sites[3].group == 0xff68ff07e37ccd3d);
-    arena_free(arena);
-}
-
-// What is known is used if it is of the space, and left alone if it is not.
-static void test_what_is_known_is_used(void **state) {
-    (void)state;
-    World w = world_open();
-    uint32_t n = w.spaces.at.count;
-    const Schedule **picks = arena_array(w.session->arena, const Schedule *, n + 1);
-    const ScheduleList *numbers = &last_space(&w)->numbers;
-    Schedule known = numbers->at[numbers->count - 1];
-    known.found = "here";
-    TunePicks chosen = {&w.spaces, picks};
-    ScheduleWish wish = {.source = tune_picks_source(&chosen)};
-    for (int foreign = 0; foreign < 2; foreign++) {
-        if (foreign)
-            known.stream.rows += 5;
-        picks[n - 1] = &known;
-        Arena *arena = arena_new();
-        TileProgram *program =
-            tile_lower(plan_in_arena(w.plan, arena), &passes_machine, w.extents, &wish);
-        const Launch *launch = &program->launches.at[program->launches.count - 1];
-        const Schedule *taken = &program->kernels.at[launch->kernel]->schedule;
-        assert_int_equal(schedule_same_numbers(taken, &known), !foreign);
-        assert_int_equal(taken->found != NULL, !foreign);
-        assert_true(foreign ? schedule_same_numbers(taken, &numbers->at[0]) : true);
-        arena_free(arena);
-    }
-    session_free(w.session);
 }
 
 // ---- the search ---------------------------------------------------------------------------------
@@ -219,9 +61,9 @@ static void test_the_same_measurements_ask_for_the_same(void **state) {
     enum { N_SEEDS = sizeof seeds / sizeof *seeds };
     uint64_t traces[N_SEEDS] = {0};
     for (int i = 0; i < N_SEEDS; i++) {
-        World w = world_open();
+        SearchWorld w = search_world();
         w.noise = 0.1;
-        w.fastest = &last_space(&w)->numbers.at[last_space(&w)->numbers.count / 2];
+        w.fastest = &search_last_space(&w)->numbers.at[search_last_space(&w)->numbers.count / 2];
         search_all(&w, search_of(&w, EFFORT_NORMAL, seeds[i]), &traces[i], UINT32_MAX);
         session_free(w.session);
     }
@@ -231,8 +73,8 @@ static void test_the_same_measurements_ask_for_the_same(void **state) {
 
 static void test_all_are_tried_with_all_effort(void **state) {
     (void)state;
-    World w = world_open();
-    w.fastest = &last_space(&w)->numbers.at[last_space(&w)->numbers.count - 1];
+    SearchWorld w = search_world();
+    w.fastest = &search_last_space(&w)->numbers.at[search_last_space(&w)->numbers.count - 1];
     TuneSearch *search = search_of(&w, EFFORT_EXHAUSTIVE, 0);
     uint64_t trace = 0;
     search_all(&w, search, &trace, UINT32_MAX);
@@ -257,8 +99,8 @@ static void test_all_are_tried_with_all_effort(void **state) {
 // The default leads: then its blocks are tried, and those of the next best numbers.
 static void test_blocks_of_the_best_numbers_are_tried(void **state) {
     (void)state;
-    World w = world_open();
-    w.fastest = &last_space(&w)->numbers.at[0];
+    SearchWorld w = search_world();
+    w.fastest = &search_last_space(&w)->numbers.at[0];
     TuneSearch *search = search_of(&w, EFFORT_EXHAUSTIVE, 0);
     uint64_t trace = 0;
     search_all(&w, search, &trace, UINT32_MAX);
@@ -281,9 +123,9 @@ static void test_blocks_of_the_best_numbers_are_tried(void **state) {
 // default goes together with these.
 static void test_prefetch_is_chosen_with_blocks(void **state) {
     (void)state;
-    World w = world_open();
+    SearchWorld w = search_world();
     uint32_t last = w.spaces.at.count - 1;
-    Schedule fastest = schedule_copy(w.session->arena, &last_space(&w)->numbers.at[0]);
+    Schedule fastest = schedule_copy(w.session->arena, &search_last_space(&w)->numbers.at[0]);
     fastest.prefetch = PREFETCH_NONE;
     w.fastest = &fastest;
     TuneSearch *search = search_of(&w, EFFORT_EXHAUSTIVE, 0);
@@ -308,8 +150,8 @@ static void test_prefetch_is_chosen_with_blocks(void **state) {
 // Moves lead from the fastest of those that were predicted to be to what nobody predicted.
 static void test_moves_come_near(void **state) {
     (void)state;
-    World w = world_open();
-    const ScheduleList *all = &last_space(&w)->numbers;
+    SearchWorld w = search_world();
+    const ScheduleList *all = &search_last_space(&w)->numbers;
     double before = 0, after = 0;
     for (uint32_t k = 0; k < all->count; k += 7) {
         w.fastest = &all->at[k];
@@ -327,7 +169,7 @@ static void test_moves_come_near(void **state) {
 // 10% of noise around the default's time, in many worlds: hardly one trial is taken to be faster.
 static void test_noise_alone_wins_nothing(void **state) {
     (void)state;
-    World w = world_open();
+    SearchWorld w = search_world();
     uint32_t won = 0, searched = 0;
     w.noise = 0.1;
     for (w.seed = 0; w.seed < 60; w.seed++) {
@@ -342,7 +184,7 @@ static void test_noise_alone_wins_nothing(void **state) {
 }
 
 // As attc tune does it: the next round is asked for before what the last one gave is noted.
-static uint32_t search_ahead(World *w, TuneSearch *search, uint32_t hurry_after) {
+static uint32_t search_ahead(SearchWorld *w, TuneSearch *search, uint32_t hurry_after) {
     TuneRound rounds[2];
     bool there[2] = {tune_search_next(search, &rounds[0]), false};
     uint32_t count = 0;
@@ -364,17 +206,35 @@ static uint32_t search_ahead(World *w, TuneSearch *search, uint32_t hurry_after)
 
 static void test_a_hurry_ends_with_the_best_so_far(void **state) {
     (void)state;
-    World w = world_open();
+    SearchWorld w = search_world();
     uint32_t all = search_ahead(&w, search_of(&w, EFFORT_EXHAUSTIVE, 0), UINT32_MAX);
     uint32_t few = search_ahead(&w, search_of(&w, EFFORT_EXHAUSTIVE, 0), 10);
     assert_true(few < all / 2 && few <= 10 + 6 * w.spaces.at.count);
     session_free(w.session);
 }
 
+// What was found by then is compared once more, and wins.
+static void test_a_hurry_keeps_what_was_found(void **state) {
+    (void)state;
+    SearchWorld w = search_world();
+    uint32_t last = w.spaces.at.count - 1;
+    w.fastest = &search_last_space(&w)->numbers.at[1];
+    for (uint32_t i = 2; i < search_last_space(&w)->numbers.count; i++)
+        if (search_last_space(&w)->numbers.at[i].seconds < w.fastest->seconds)
+            w.fastest = &search_last_space(&w)->numbers.at[i];
+    TuneSearch *search = search_of(&w, EFFORT_EXHAUSTIVE, 0);
+    uint64_t trace = 0;
+    search_all(&w, search, &trace, 10);
+    const TuneTrial *won =
+        &tune_search_site(search, last)->trials.at[tune_search_winner(search, last)];
+    assert_true(won->last && schedule_same(&won->schedule, w.fastest));
+    session_free(w.session);
+}
+
 // What is no faster so far is not compared once more: two rounds are on their way.
 static void test_a_hurry_compares_nothing_that_is_slower(void **state) {
     (void)state;
-    World w = world_open();
+    SearchWorld w = search_world();
     TuneSearch *search = search_of(&w, EFFORT_EXHAUSTIVE, 0);
     assert_true(search_ahead(&w, search, 0) <= 2 * w.spaces.at.count);
     for (uint32_t i = 0; i < w.spaces.at.count; i++)
@@ -386,11 +246,11 @@ static void test_a_hurry_compares_nothing_that_is_slower(void **state) {
 // Nor where only what looks faster is wanted, but for what was suggested.
 static void test_what_is_slower_is_not_compared_once_more(void **state) {
     (void)state;
-    World w = world_open();
-    const ScheduleList *numbers = &last_space(&w)->numbers;
+    SearchWorld w = search_world();
+    const ScheduleList *numbers = &search_last_space(&w)->numbers;
     uint32_t last = w.spaces.at.count - 1, compared = 0;
     TuneSearchOptions options = {
-        .effort = EFFORT_EXHAUSTIVE, .only_faster = true, .blocks = blocks_of, .self = &w};
+        .effort = EFFORT_EXHAUSTIVE, .only_faster = true, .blocks = search_blocks, .self = &w};
     TuneSearch *search = tune_search_new(w.session->arena, &w.spaces, &options);
     tune_search_suggest(search, last, &numbers->at[numbers->count - 1]);
     search_ahead(&w, search, UINT32_MAX);
@@ -408,9 +268,9 @@ static void test_what_is_slower_is_not_compared_once_more(void **state) {
 // none.
 static void test_suggestions_come_first(void **state) {
     (void)state;
-    World w = world_open();
+    SearchWorld w = search_world();
     uint32_t last = w.spaces.at.count - 1;
-    const ScheduleList *numbers = &last_space(&w)->numbers;
+    const ScheduleList *numbers = &search_last_space(&w)->numbers;
     Schedule wanted = numbers->at[numbers->count - 1], foreign = wanted;
     foreign.stream.rows += 5;
     TuneSearch *search = search_of(&w, EFFORT_QUICK, 0);
@@ -433,11 +293,33 @@ static void test_suggestions_come_first(void **state) {
     session_free(w.session);
 }
 
+static void test_suggestions_come_in_order(void **state) {
+    (void)state;
+    SearchWorld w = search_world();
+    uint32_t last = w.spaces.at.count - 1;
+    const ScheduleList *numbers = &search_last_space(&w)->numbers;
+    const Schedule *known[] = {&numbers->at[numbers->count - 1], &numbers->at[numbers->count - 2]};
+    Schedule without_blocks = *known[0];
+    without_blocks.blocks = (StageBlocksList){0};
+    TuneSearch *search = search_of(&w, EFFORT_QUICK, 0);
+    tune_search_suggest(search, last, &without_blocks); // none of the space
+    for (int again = 0; again < 2; again++)
+        for (int i = 0; i < 2; i++)
+            tune_search_suggest(search, last, known[i]);
+    const TuneSite *site = tune_search_site(search, last);
+    for (int i = 0; i < 2; i++) {
+        TuneRound round;
+        assert_true(tune_search_next(search, &round));
+        assert_true(schedule_same(&site->trials.at[round.trials[last]].schedule, known[i]));
+    }
+    session_free(w.session);
+}
+
 // All but what is suggested is a tenth faster, in all pairs. pairs: 0 for as many as it takes.
 static uint32_t winner_beside(uint32_t suggested, uint32_t pairs) {
     enum { PAIRS_MOST = 41 };
-    World w = world_open();
-    const ScheduleList *numbers = &last_space(&w)->numbers;
+    SearchWorld w = search_world();
+    const ScheduleList *numbers = &search_last_space(&w)->numbers;
     TuneSearch *search = search_of(&w, EFFORT_QUICK, 1);
     uint32_t last = w.spaces.at.count - 1;
     TuneRound round;
@@ -470,7 +352,7 @@ static void test_the_best_of_more_has_to_be_surer(void **state) {
 
 static void test_a_skipped_site_keeps_its_default(void **state) {
     (void)state;
-    World w = world_open();
+    SearchWorld w = search_world();
     TuneSearch *search = search_of(&w, EFFORT_QUICK, 0);
     for (uint32_t i = 0; i < w.spaces.at.count; i++)
         tune_search_skip(search, i);
@@ -501,69 +383,10 @@ static void test_statistics(void **state) {
     assert_true(fabs(tune_rank_correlation(a, ties, 4) - 0.8944271909999159) < 1e-12);
 }
 
-static void test_schedules_are_read_as_they_are_written(void **state) {
-    (void)state;
-    World w = world_open();
-    Arena *arena = w.session->arena;
-    for (uint32_t i = 0; i < w.spaces.at.count; i++)
-        for (uint32_t k = 0; k < w.spaces.at.at[i].numbers.count; k++) {
-            const Schedule *schedule = &w.spaces.at.at[i].numbers.at[k];
-            const char *text = schedule_to_json(arena, schedule), *why;
-            Schedule read;
-            assert_true(schedule_from_json(arena, text, &read, &why));
-            assert_true(schedule_same(schedule, &read));
-            assert_string_equal(schedule_to_json(arena, &read), text);
-        }
-    session_free(w.session);
-}
-
-// How much of the sums a turn of the first kernel has, by default and otherwise. The text has them
-// over d.
-static uint32_t sums_of(const char *text, int64_t sums[3]) {
-    Session *session = session_new();
-    Plan *plan = passes_plan(session, text);
-    TuneSpaces spaces = {.arena = session->arena};
-    int64_t *extents = graph_typical_extents(plan->fusion->graph, session->arena);
-    tune_spaces_add(&spaces, plan, &passes_machine, extents);
-    const Schedule *picks[] = {&spaces.at.at[0].numbers.at[0]};
-    ScheduleList lists[1] = {{0}};
-    tune_spaces_blocks(&spaces, plan, &passes_machine, extents, picks, lists, session->arena);
-    assert_int_equal(spaces.at.count, 1);
-    assert_int_equal(picks[0]->kind, SCHEDULE_CONTRACT);
-    sums[0] = picks[0]->contract.block_k;
-    uint32_t count = 0;
-    for (uint32_t i = 0; i < lists[0].count && count < 2; i++) {
-        assert_true(schedule_same_numbers(&lists[0].at[i], picks[0]));
-        if (lists[0].at[i].prefetch == picks[0]->prefetch)
-            sums[++count] = lists[0].at[i].blocks.at[0].sum;
-    }
-    session_free(session);
-    return count;
-}
-
-// Half and twice of them, as far as there are so many.
-static void test_sums_of_a_turn_are_a_place(void **state) {
-    (void)state;
-    int64_t sums[3];
-    assert_int_equal(sums_of("dim n = 192, d = 32, k = 64\n"
-                             "def F(X[n, d], P[d, k]):\n"
-                             "    return einsum(X[n, d], P[d, k] -> [n, k])\n",
-                             sums),
-                     1);
-    assert_true(sums[0] == 32 && sums[1] == 16);
-    assert_int_equal(sums_of("dim n = 192, d = 4096, k = 64\n"
-                             "def F(X[n, d], P[d, k]):\n"
-                             "    return einsum(X[n, d], P[d, k] -> [n, k])\n",
-                             sums),
-                     2);
-    assert_true(sums[0] < 4096 && 2 * sums[1] >= sums[0] && 2 * sums[1] < sums[0] + 16);
-    assert_int_equal(sums[2], 2 * sums[0]);
-}
-
 // Never fewer than come with normal effort, one fewer with each; none at the end.
 static void test_what_is_left_is_known(void **state) {
     (void)state;
-    World w = world_open();
+    SearchWorld w = search_world();
     TuneSearch *search = search_of(&w, EFFORT_NORMAL, 1);
     uint32_t left = tune_search_left(search), rounds = 0;
     TuneRound round;
@@ -584,26 +407,22 @@ static void test_what_is_left_is_known(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_spaces_are_by_site_and_predicted),
-        cmocka_unit_test(test_sizes_with_one_kernel_are_one_space),
-        cmocka_unit_test(test_sites_know_no_names),
-        cmocka_unit_test(test_what_is_known_is_used),
         cmocka_unit_test(test_the_same_measurements_ask_for_the_same),
         cmocka_unit_test(test_all_are_tried_with_all_effort),
         cmocka_unit_test(test_blocks_of_the_best_numbers_are_tried),
         cmocka_unit_test(test_prefetch_is_chosen_with_blocks),
         cmocka_unit_test(test_moves_come_near),
-        cmocka_unit_test(test_sums_of_a_turn_are_a_place),
         cmocka_unit_test(test_what_is_left_is_known),
         cmocka_unit_test(test_noise_alone_wins_nothing),
         cmocka_unit_test(test_a_hurry_ends_with_the_best_so_far),
+        cmocka_unit_test(test_a_hurry_keeps_what_was_found),
         cmocka_unit_test(test_a_hurry_compares_nothing_that_is_slower),
         cmocka_unit_test(test_what_is_slower_is_not_compared_once_more),
         cmocka_unit_test(test_suggestions_come_first),
+        cmocka_unit_test(test_suggestions_come_in_order),
         cmocka_unit_test(test_the_best_of_more_has_to_be_surer),
         cmocka_unit_test(test_a_skipped_site_keeps_its_default),
         cmocka_unit_test(test_statistics),
-        cmocka_unit_test(test_schedules_are_read_as_they_are_written),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -98,7 +98,8 @@ static uint32_t next_of_group(const SmallChoice *choice, uint64_t group) {
     return found;
 }
 
-// A site is asked for several times, for its numbers and for the blocks of each place.
+// A site is asked for several times, for its numbers, for the blocks of each place and for
+// prefetch.
 static uint32_t site_for(SmallChoice *choice, const ScheduleSite *site) {
     for (uint32_t i = 0; i < choice->small.count; i++) {
         const SmallSite *small = &choice->small.at[i];

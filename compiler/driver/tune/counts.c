@@ -2,9 +2,9 @@
 // What attc tune notes for the cost model: of each schedule that was tried what the model counts,
 // beside the time that it took.
 //
-// Trials with other blocks than the default ones are left out: they are far more than the others,
-// and differ from them in arithmetic alone. So are kernels that were not searched, which take
-// little time: what they show is noise.
+// Trials with other blocks than the default ones, or another prefetch, are left out: they are far
+// more than the others, and most differ from them in arithmetic alone. So are kernels that were not
+// searched, which take little time: what they show is noise.
 #include <math.h>
 #include <stdlib.h>
 

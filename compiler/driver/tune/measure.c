@@ -69,7 +69,7 @@ static void note_pair(Contest *c, uint32_t site) {
     uint32_t at = site * ATT_PAIRS_MOST + c->pairs;
     c->seconds[at] = c->ours[site];
     c->of_default[at] = c->theirs[site];
-    c->ratios[at] = c->theirs[site] > 0 ? c->ours[site] / c->theirs[site] : NAN;
+    c->ratios[at] = c->theirs[site] > 0 ? c->ours[site] / c->theirs[site] : 1;
 }
 
 // What several runs in a row take on average.
@@ -112,7 +112,7 @@ static bool is_hopeless(const Contest *c) {
     return !c->round->last;
 }
 
-static double seconds_left(const Tuner *tuner) {
+static double budget_left(const Tuner *tuner) {
     double budget = tuner->budget;
     return budget ? fmax(budget - tuner_seconds(tuner), 0) : INFINITY;
 }
@@ -129,7 +129,7 @@ static PairsWanted pairs_wanted(const Contest *c, double seconds_of_pair) {
         return (PairsWanted){(uint32_t)pairs, (uint32_t)pairs};
     }
     double least = (double)att_values_wanted(tune_search_last(c->tuner->search));
-    double most = fmin(seconds_left(c->tuner) / c->rounds / seconds_of_pair, ATT_PAIRS_MOST);
+    double most = fmin(budget_left(c->tuner) / c->rounds / seconds_of_pair, ATT_PAIRS_MOST);
     double usual = fmax(SECONDS_OF_LAST / seconds_of_pair, PAIRS_LAST);
     return (PairsWanted){(uint32_t)fmax(fmin(usual, most), least), (uint32_t)fmax(most, least)};
 }
@@ -143,14 +143,12 @@ static uint32_t runs_wanted(const Contest *c, double seconds_of_pair) {
 // Does a trial of the last rounds look faster than the default, without being surely so?
 static bool is_open(const Contest *c) {
     double sure = att_confidence_wanted(tune_search_last(c->tuner->search));
-    double ratios[ATT_PAIRS_MOST];
     for (uint32_t i = 0; i < c->tuner->spaces.at.count && c->round->last; i++) {
         const double *all = c->ratios + i * ATT_PAIRS_MOST;
         if (c->round->trials[i] == TUNE_NO_TRIAL ||
             att_confidence(all, c->pairs, ATT_WORTH) >= sure)
             continue;
-        memcpy(ratios, all, c->pairs * sizeof *ratios);
-        if (att_quantile(ratios, c->pairs, 0.5) <= ATT_WORTH)
+        if (tune_median(all, c->pairs) <= ATT_WORTH)
             return true;
     }
     return false;
@@ -173,7 +171,7 @@ static bool run_contest(Contest *c) {
         if (!run_pair(c))
             return false;
         if (c->pairs == 1 || c->tuner->signals > heard) {
-            double seconds_of_pair = pipeline_seconds() - start;
+            double seconds_of_pair = fmax(pipeline_seconds() - start, 1e-9);
             if (c->pairs == 1) {
                 c->runs = runs_wanted(c, seconds_of_pair);
                 seconds_of_pair *= c->runs;
@@ -199,7 +197,7 @@ static bool run_steadily(Contest *c) {
             return false;
         double after = measure_peak(tuner),
                usual = tune_median(tuner->peaks.at, tuner->peaks.count);
-        if (fmin(before, after) >= DISTURBED * usual || seconds_left(tuner) <= 0)
+        if (fmin(before, after) >= DISTURBED * usual || budget_left(tuner) <= 0)
             break;
     }
     return true;

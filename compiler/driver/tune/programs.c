@@ -84,6 +84,7 @@ static void go_on(Tuner *tuner, const Tuner *programs) {
     tuner->signals = programs->signals;
     if (tuner->signals)
         tuner->budget = programs->budget;
+    tuner->peaks = programs->peaks;
     tuner->tried = programs->tried;
     tuner->failed = programs->failed;
     tuner->failure = programs->failure;

@@ -146,14 +146,14 @@ static json_t *trials_json(const TuneSite *site, Arena *arena) {
     json_t *list = json_array();
     for (uint32_t i = 1; i < site->trials.count; i++) {
         const TuneTrial *trial = &site->trials.at[i];
+        double predicted = trial->schedule.seconds > 0 ? trial->schedule.seconds : NAN;
         if (trial->ratios.count)
             json_array_append_new(
                 list, json_pack("{s:o, s:b, s:o, s:o, s:o, s:i, s:b, s:o}", "schedule",
                                 json_loads(schedule_to_json(arena, &trial->schedule), 0, NULL),
                                 "default_blocks", trial->default_blocks, "predicted_seconds",
-                                report_number(trial->schedule.seconds), "ratio",
-                                report_number(trial->ratio), "median",
-                                report_number(tune_trial_median(trial)), "pairs",
+                                report_number(predicted), "ratio", report_number(trial->ratio),
+                                "median", report_number(tune_trial_median(trial)), "pairs",
                                 (int)trial->ratios.count, "last", trial->last, "confidence",
                                 report_number(trial->last ? tune_trial_confidence(trial) : NAN)));
     }

@@ -124,8 +124,9 @@ static void skip_little(Tuner *tuner) {
     for (uint32_t i = 0; i < tuner->spaces.at.count; i++) {
         double seconds = default_seconds(tuner, i);
         bool little = seconds <= LITTLE[tuner->options->effort] * all;
-        bool alone = tuner->spaces.at.at[i].numbers.count == 1 &&
-                     !tuner->spaces.at.at[i].numbers.at[TUNE_DEFAULT].blocks.count;
+        const TuneSpace *space = &tuner->spaces.at.at[i];
+        bool alone = space->numbers.count == 1 && !space->asks &&
+                     !space->numbers.at[TUNE_DEFAULT].blocks.count;
         bool asked = is_wanted(tuner, i) && tuner->options->kernels.count;
         if (!is_wanted(tuner, i) || !tuner->launches[i] || (little && !asked) || alone)
             tune_search_skip(tuner->search, i);

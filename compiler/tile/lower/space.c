@@ -80,12 +80,12 @@ static bool choose_blocks(const Space *s, Schedule *chosen, uint32_t place) {
     Arena *arena = arena_new();
     Offers offers = {form_table_new(arena), &list};
     Lowering lower = offer(s, &offers, chosen, arena);
-    bool there = place < lower.choices.count;
+    bool there = list.count && place < lower.choices.count;
     for (uint32_t i = 1; there && i < lower.choices.at[place].count; i++) {
         Schedule other = *chosen;
         other.blocks = (StageBlocksList){0};
         for (uint32_t k = 0; k < place; k++)
-            vec_push(arena, &other.blocks, chosen->blocks.at[k]);
+            vec_push(arena, &other.blocks, list.at[0].blocks.at[k]);
         vec_push(arena, &other.blocks, lower.choices.at[place].at[i]);
         Arena *own = arena_new();
         offer(s, &offers, &other, own);
@@ -115,7 +115,8 @@ const Schedule *lower_wanted(Arena *arena, const LowerRequest *request, const Sc
                              Group *part) {
     const ScheduleSource *source = &request->wish.source;
     const Schedule *known = source->find ? source->find(source->known, site, arena) : NULL;
-    if (!request->wish.choose)
+    const ScheduleWish *wish = &request->wish;
+    if (!wish->choose || (wish->asks && !wish->asks(wish->self, site)))
         return known;
     Space s = {request, site, part, arena};
     Schedule chosen = known ? *known : choose_numbers(&s);

@@ -16,7 +16,7 @@
 
 static const char *const prefetch_words[N_PREFETCHES] = {
     [PREFETCH_BY_RULE] = "rule", [PREFETCH_NONE] = "none"};
-// Of kernels of all kinds: the last one, and no number.
+// Of kernels of all kinds, chosen with blocks: the last one, and no number.
 #define PREFETCH WORDS(prefetch, "prefetch", prefetch_words)
 static const ScheduleField of_none[] = {PREFETCH};
 static const ScheduleField of_tasks[] = {
@@ -67,22 +67,23 @@ static const ScheduleField of_blocks[] = {
     BLOCK(sum, EXTENT_MAX),
 };
 
-#define LIST(of) ((ScheduleFields){of, COUNT(of)})
+#define LIST(of) ((ScheduleFields){of, COUNT(of), COUNT(of)})
+#define LIST_OF_KERNEL(of) ((ScheduleFields){of, COUNT(of), COUNT(of) - 1})
 
 ScheduleFields schedule_fields(ScheduleKind kind) {
     switch (kind) {
     case SCHEDULE_TASKS:
-        return LIST(of_tasks);
+        return LIST_OF_KERNEL(of_tasks);
     case SCHEDULE_CONTRACT:
-        return LIST(of_contract);
+        return LIST_OF_KERNEL(of_contract);
     case SCHEDULE_STREAM:
-        return LIST(of_stream);
+        return LIST_OF_KERNEL(of_stream);
     case SCHEDULE_PROGRAM:
         return LIST(of_program);
     case SCHEDULE_NONE:
         break;
     }
-    return LIST(of_none);
+    return LIST_OF_KERNEL(of_none);
 }
 
 ScheduleFields schedule_block_fields(void) {
@@ -117,16 +118,14 @@ void schedule_field_set(void *record, const ScheduleField *field, int64_t value)
 
 static bool same_fields(const void *a, const void *b, ScheduleFields fields) {
     int i = 0;
-    while (i < fields.count && schedule_field(a, &fields.at[i]) == schedule_field(b, &fields.at[i]))
+    while (i < fields.numbers &&
+           schedule_field(a, &fields.at[i]) == schedule_field(b, &fields.at[i]))
         i++;
-    return i == fields.count;
+    return i == fields.numbers;
 }
 
 bool schedule_same_numbers(const Schedule *a, const Schedule *b) {
-    ScheduleFields numbers = schedule_fields(a->kind);
-    if (a->kind != SCHEDULE_PROGRAM) // prefetch is the last
-        numbers.count--;
-    return a->kind == b->kind && same_fields(a, b, numbers);
+    return a->kind == b->kind && same_fields(a, b, schedule_fields(a->kind));
 }
 
 bool schedule_same_program(const ProgramSchedule *a, const ProgramSchedule *b) {
@@ -141,7 +140,7 @@ bool schedule_same_blocks(const StageBlocks *a, const StageBlocks *b) {
 double schedule_distance(const Schedule *a, const Schedule *b) {
     ScheduleFields fields = schedule_fields(a->kind);
     double far = 0;
-    for (int i = 0; i < fields.count; i++) {
+    for (int i = 0; i < fields.numbers; i++) {
         const ScheduleField *field = &fields.at[i];
         int64_t x = schedule_field(a, field), y = schedule_field(b, field);
         if (field->apart)

@@ -40,7 +40,7 @@ typedef struct {
 } ScheduleField;
 typedef struct {
     const ScheduleField *at;
-    int count;
+    int count, numbers; // all of them; the first ones, which are what a space is made of
 } ScheduleFields;
 ScheduleFields schedule_fields(ScheduleKind kind); // of Schedule
 ScheduleFields schedule_block_fields(void);        // of StageBlocks
