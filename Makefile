@@ -203,10 +203,10 @@ EVAL_TESTS := eval eval_moves slope
 $(EVAL_TESTS:%=$(BUILD)/unit/%_test): $(BUILD)/obj/tests/unit/eval_fixture.o
 MODULE_TESTS := module program
 $(MODULE_TESTS:%=$(BUILD)/unit/%_test): $(BUILD)/obj/tests/unit/module_fixture.o
-PASSES_TESTS := choices rewrite grad decode heads training seams keep sweeps stored partition simplify contract expand fuse stream stages plan passes lower lower_attention schedule search spaces alternatives
+PASSES_TESTS := choices rewrite grad decode heads training seams keep sweeps stored partition simplify contract expand fuse stream stages plan passes lower lower_attention pairs schedule search spaces alternatives
 $(PASSES_TESTS:%=$(BUILD)/unit/%_test): $(BUILD)/obj/tests/unit/passes_fixture.o
 $(BUILD)/unit/passes_test $(BUILD)/unit/lower_test: $(BUILD)/obj/tests/unit/random_graph.o
-SEARCH_TESTS := search spaces
+SEARCH_TESTS := pairs search spaces
 $(SEARCH_TESTS:%=$(BUILD)/unit/%_test): $(BUILD)/obj/tests/unit/search_fixture.o
 LOWER_TESTS := lower lower_attention schedule
 $(LOWER_TESTS:%=$(BUILD)/unit/%_test): $(BUILD)/obj/tests/unit/lower_fixture.o

@@ -136,6 +136,29 @@ bool tune_site_is_measured(const TuneSite *site); // a trial beside the default 
 // Of predicted and measured times of all trials with default blocks.
 double tune_search_correlation(const TuneSearch *search, uint32_t site);
 
+// ---- pairs.c: how many pairs of runs a round has ------------------------------------------------
+typedef struct {
+    const TuneSearch *search;
+    const TuneRound *round;
+    uint32_t sites;
+    double *ratios;              // by site and pair (tune_pairs_ratios)
+    uint32_t count;              // of the pairs so far
+    uint32_t usual, most, until; // pairs that are wanted; until: as it looks now
+} TunePairs;
+// Before the first pair, which tells how long one takes. The ratios lie in the arena.
+TunePairs tune_pairs(const TuneSearch *search, const TuneRound *round, uint32_t sites,
+                     Arena *arena);
+const double *tune_pairs_ratios(const TunePairs *pairs, uint32_t site);
+// Times of the candidate and of the default, by site.
+void tune_pairs_add(TunePairs *pairs, const double *ours, const double *theirs);
+// How many runs in a row are to count as one, where two single ones take so long: the most pairs of
+// short programs fill a round's time.
+uint32_t tune_pairs_runs(const TunePairs *pairs, double seconds_of_pair);
+// As many as there is time for: after the first pair, and when less time is left. seconds_of_pair:
+// more than 0. seconds_left: for this round; INFINITY: there is no budget.
+void tune_pairs_plan(TunePairs *pairs, double seconds_of_pair, double seconds_left);
+bool tune_pairs_go_on(TunePairs *pairs); // is another wanted?
+
 // ---- entry.c: schedules that were measured ------------------------------------------------------
 bool tune_is_worth(double seconds, double of_default); // a schedule of its own
 // What a schedule is for. All of it has to be equal for an entry to be used, and the version of
