@@ -3,6 +3,7 @@
 // by one that compiles another text of the same arguments.
 #include "support.h"
 
+#include <fcntl.h>
 #include <math.h>
 #include <signal.h>
 #include <stdlib.h>
@@ -349,6 +350,53 @@ static void a_second_signal_ends_everything(void **state) {
     assert_int_equal(count_known(w), 0);
 }
 
+// Also where nothing had won by then, but looked faster.
+static void what_was_not_compared_is_told_of(void **state) {
+    World *w = *state;
+    w->tuner.signals = 2;
+    w->tuner.results[0].winner = TUNE_DEFAULT;
+    assert_true(tuner_confirm(&w->tuner));
+    assert_string_equal(told(w), "");
+    const double fast[] = {0.5, 0.5, 0.5};
+    tune_search_note(w->tuner.search, 0, 1, fast, 3);
+    assert_true(tuner_confirm(&w->tuner));
+    assert_non_null(strstr(told(w), "interrupted before all schedules were compared"));
+}
+
+// What tuner_keep writes to standard error.
+static const char *written_by_keep(World *w, bool *kept) {
+    const char *path = arena_printf(w->session->arena, "%s/stderr", w->folder);
+    int own = dup(STDERR_FILENO), file = open(path, O_CREAT | O_RDWR, 0666);
+    assert_true(own >= 0 && file >= 0 && dup2(file, STDERR_FILENO) >= 0);
+    *kept = tuner_keep(&w->tuner);
+    dup2(own, STDERR_FILENO);
+    close(own);
+    char *text = arena_array(w->session->arena, char, 1 << 16);
+    assert_true(pread(file, text, (1 << 16) - 1, 0) >= 0);
+    close(file);
+    return text;
+}
+
+// The file is gone when the search ends: what was found is told as a text.
+static void what_cannot_be_kept_is_told(void **state) {
+    World *w = *state;
+    TuneResult *result = &w->tuner.results[0];
+    result->schedule = tune_search_site(w->tuner.search, 0)->trials.at[1].schedule;
+    result->seconds = 1, result->of_default = 2, result->confidence = 1;
+    assert_int_equal(unlink(w->tuner.path), 0);
+    bool kept;
+    const char *text = written_by_keep(w, &kept);
+    assert_false(kept);
+    assert_non_null(strstr(told(w), "what was found is not kept, but written to standard error"));
+    TuneEntries entries = {0};
+    uint32_t line;
+    const char *why;
+    assert_true(
+        tune_entries_from_text(w->session->arena, text, strlen(text), &entries, &line, &why));
+    assert_int_equal(entries.count, 1);
+    assert_true(entries.at[0].seconds == 1);
+}
+
 // Seconds that an interrupt after `spent` of them leaves of a budget.
 static double budget_after_interrupts(double budget, double spent, int interrupts) {
     Tuner tuner = {.budget = budget, .begun = pipeline_seconds() - spent};
@@ -564,6 +612,8 @@ int main(void) {
         TEST(a_winner_that_cannot_be_run_stays_in_the_database),
         TEST(winners_that_cannot_be_confirmed_are_none),
         TEST(a_second_signal_ends_everything),
+        TEST(what_was_not_compared_is_told_of),
+        TEST(what_cannot_be_kept_is_told),
         cmocka_unit_test(an_interrupt_leaves_seconds_for_the_last_comparison),
         TEST_MEMORY(to_what_pays_other_decisions_are_added),
         TEST_ATTENTION(a_program_that_wins_is_what_kernels_are_searched_of),

@@ -40,13 +40,17 @@ static void add_winner(const Tuner *tuner, uint32_t site, TuneEntries *out) {
     }
 }
 
-// All of them or none.
-static bool put_winners(Tuner *tuner, const char **why) {
+static TuneEntries winners_of(const Tuner *tuner) {
     TuneEntries entries = {0};
     for (uint32_t i = 0; i < tuner->spaces.at.count; i++)
         if (tuner->results[i].winner != TUNE_DEFAULT)
             add_winner(tuner, i, &entries);
-    if (!tune_db_put_all(tuner->db, &entries, why))
+    return entries;
+}
+
+// All of them or none.
+static bool put_winners(Tuner *tuner, const TuneEntries *winners, const char **why) {
+    if (!tune_db_put_all(tuner->db, winners, why))
         return false;
     for (uint32_t i = 0; i < tuner->spaces.at.count; i++)
         tuner->results[i].kept = tuner->results[i].winner != TUNE_DEFAULT;
@@ -100,10 +104,20 @@ static bool remove_losers(Tuner *tuner, const char **why) {
     return fine;
 }
 
+// A search may have taken half an hour, and the file be another's meanwhile.
+static void tell_winners(Tuner *tuner, const TuneEntries *winners) {
+    fputs(tune_entries_to_text(tuner->options->session->arena, winners), stderr);
+    problem(tuner->options, "what was found is not kept, but written to standard error, as a text "
+                            "for 'attc db import'");
+}
+
 bool tuner_keep(Tuner *tuner) {
     const char *why = NULL;
-    bool fine = put_winners(tuner, &why) && remove_losers(tuner, &why);
+    TuneEntries winners = winners_of(tuner);
+    bool kept = put_winners(tuner, &winners, &why), fine = kept && remove_losers(tuner, &why);
     if (!fine)
         database_problem(tuner->options, tuner->path, why);
+    if (!kept && winners.count)
+        tell_winners(tuner, &winners);
     return fine;
 }

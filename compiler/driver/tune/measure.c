@@ -278,6 +278,14 @@ static void drop_unconfirmed(Tuner *tuner, bool measured) {
     drop_all(tuner);
 }
 
+// Does any trial look faster than the default?
+static bool looks_faster(const Tuner *tuner) {
+    bool any = false;
+    for (uint32_t i = 0; i < tuner->spaces.at.count && !any; i++)
+        any = tune_search_site(tuner->search, i)->best != TUNE_DEFAULT;
+    return any;
+}
+
 bool tuner_confirm(Tuner *tuner) {
     Arena *arena = arena_new();
     bool fine = true, again = true;
@@ -288,7 +296,7 @@ bool tuner_confirm(Tuner *tuner) {
         again = false;
         fine = !winners || tuner_is_ended(tuner) || confirm(tuner, picks, &again, arena);
     }
-    if (winners && (!fine || tuner_is_ended(tuner)))
+    if ((winners && !fine) || (tuner_is_ended(tuner) && (winners || looks_faster(tuner))))
         drop_unconfirmed(tuner, fine);
     arena_free(arena);
     return fine;
