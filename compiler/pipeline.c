@@ -219,8 +219,8 @@ static const Schedule *find_program(const Passes *p, const ScheduleSite *site) {
         source->find ? source->find(source->known, site, p->session->arena) : NULL;
     if (!known || pipeline_may_choose(p->options, known))
         return known;
-    if (source->refuse)
-        source->refuse(source->known);
+    if (source->refuse && known->kind != SCHEDULE_PROGRAM) // else an option leaves it alone
+        source->refuse(source->known, site);
     return NULL;
 }
 

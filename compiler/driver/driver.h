@@ -175,7 +175,8 @@ bool schedules_read(Options *options);
 // What is known for a target whose code is planned for the machine.
 ScheduleSource schedules_source(const Options *options, const Target *target,
                                 const Machine *machine);
-void schedules_tell(const Options *options); // that --schedules has nothing for what was compiled
+void schedules_tell(const Options *options); // that --schedules has nothing for what was compiled,
+                                             // and what did not fit that
 TuneKey schedules_key(Arena *arena, const ScheduleSite *site, const Target *target,
                       const Machine *machine);
 

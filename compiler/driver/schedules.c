@@ -12,14 +12,19 @@
 #include <stdlib.h>
 #include <string.h>
 
+typedef struct {
+    TuneEntry entry;
+    atomic_bool refused; // it did not fit what it is for
+} KnownSchedule;
+
 struct KnownSchedules {
     Arena *arena;
-    Map *by_key; // -> TuneEntry
-    const char *from;
+    VEC(KnownSchedule *) all;
+    Map *by_key;      // -> KnownSchedule
+    const char *from; // "database"
+    const char *path;
     bool any_machine;
-    uint32_t count;
-    atomic_uint *met;     // how often an entry was for what is compiled,
-    atomic_uint *refused; // and how often it did not fit that
+    atomic_uint *met; // how often one was for what is compiled
 };
 
 // What find_known is asked with.
@@ -35,22 +40,26 @@ static uint64_t hash_key(const TuneKey *key, bool any_machine) {
     return any_machine ? hash : hash_text(hash, key->machine);
 }
 
-static void add_entry(KnownSchedules *known, const TuneEntry *entry, bool any_machine) {
-    uint64_t hash = hash_key(&entry->key, any_machine);
+static void add_key(KnownSchedules *known, KnownSchedule *one, bool any_machine) {
+    uint64_t hash = hash_key(&one->entry.key, any_machine);
     if (!map_get(known->by_key, hash))
-        map_put(known->by_key, hash, arena_copy(known->arena, entry, sizeof *entry));
+        map_put(known->by_key, hash, one);
 }
 
-static KnownSchedules *known_new(Arena *arena, const TuneEntries *entries, const char *from) {
+static KnownSchedules *known_new(Arena *arena, const TuneEntries *entries, const char *from,
+                                 const char *path) {
     KnownSchedules *known = arena_new_of(arena, KnownSchedules);
     known->arena = arena;
     known->by_key = map_new(arena);
     known->from = from;
-    known->count = entries->count;
+    known->path = path;
     known->met = arena_new_of(arena, atomic_uint);
-    known->refused = arena_new_of(arena, atomic_uint);
-    for (uint32_t i = 0; i < entries->count; i++)
-        add_entry(known, &entries->at[i], false);
+    for (uint32_t i = 0; i < entries->count; i++) {
+        KnownSchedule *one = arena_new_of(arena, KnownSchedule);
+        one->entry = entries->at[i];
+        vec_push(arena, &known->all, one);
+        add_key(known, one, false);
+    }
     return known;
 }
 
@@ -65,25 +74,31 @@ TuneKey schedules_key(Arena *arena, const ScheduleSite *site, const Target *targ
     };
 }
 
+// NULL: there is none.
+static KnownSchedule *known_for(const KnownFor *f, const ScheduleSite *site, Arena *arena) {
+    TuneKey key = schedules_key(arena, site, f->target, f->machine);
+    KnownSchedule *one = map_get(f->known->by_key, hash_key(&key, false));
+    return one || !f->known->any_machine ? one : map_get(f->known->by_key, hash_key(&key, true));
+}
+
 static const Schedule *find_known(const void *of_for, const ScheduleSite *site, Arena *arena) {
     const KnownFor *f = of_for;
-    const KnownSchedules *known = f->known;
-    TuneKey key = schedules_key(arena, site, f->target, f->machine);
-    const TuneEntry *entry = map_get(known->by_key, hash_key(&key, false));
-    if (!entry && known->any_machine)
-        entry = map_get(known->by_key, hash_key(&key, true));
+    const KnownSchedule *one = known_for(f, site, arena);
     Schedule *schedule = arena_new_of(arena, Schedule);
     const char *why;
-    if (!entry || !schedule_from_json(arena, entry->schedule, schedule, &why))
+    if (!one || !schedule_from_json(arena, one->entry.schedule, schedule, &why))
         return NULL;
-    schedule->found = known->from;
-    atomic_fetch_add(known->met, 1);
+    schedule->found = f->known->from;
+    atomic_fetch_add(f->known->met, 1);
     return schedule;
 }
 
-static void note_refused(const void *of_for) {
-    const KnownFor *f = of_for;
-    atomic_fetch_add(f->known->refused, 1);
+static void note_refused(const void *of_for, const ScheduleSite *site) {
+    Arena *arena = arena_new();
+    KnownSchedule *one = known_for(of_for, site, arena);
+    if (one)
+        atomic_store(&one->refused, true);
+    arena_free(arena);
 }
 
 ScheduleSource schedules_source(const Options *options, const Target *target,
@@ -93,26 +108,36 @@ ScheduleSource schedules_source(const Options *options, const Target *target,
                             arena_copy(options->session->arena, &f, sizeof f)};
 }
 
+// By name, as far as there are few.
+static void tell_refused(const KnownSchedules *known, Diags *diags) {
+    enum { SHOWN = 8 };
+    uint32_t refused = 0;
+    for (uint32_t i = 0; i < known->all.count; i++) {
+        const TuneEntry *entry = &known->all.at[i]->entry;
+        if (!atomic_load(&known->all.at[i]->refused) || refused++ >= SHOWN)
+            continue;
+        diag_remark(diags, (Span){0},
+                    "%s: the schedule of %s (group %s, extents %s) is none that it can have, and "
+                    "is left alone",
+                    known->path, entry->name, entry->key.group, entry->key.extents);
+    }
+    if (refused > SHOWN)
+        diag_remark(diags, (Span){0}, "%s: so are %u more", known->path, refused - SHOWN);
+}
+
 void schedules_tell(const Options *options) {
     const KnownSchedules *known = options->known;
-    if (!options->schedules || !known)
-        return;
     Diags *diags = options->session->diags;
-    unsigned met = atomic_load(known->met), refused = atomic_load(known->refused);
-    if (!met)
+    if (!known)
+        return;
+    if (options->schedules && !atomic_load(known->met))
         diag_remark(
             diags, (Span){0},
             "none of the %u schedules of %s is for what is compiled here: a kernel or "
             "program, its extents, the target and the threads have to be the same, and a plan "
             "or memory limit that is given takes none",
-            known->count, options->schedules);
-    else if (refused)
-        diag_remark(diags, (Span){0},
-                    refused == 1 ? "%s: the schedule of %u kernel or program is none that it can "
-                                   "have, and is left alone"
-                                 : "%s: schedules of %u kernels or programs are none that these "
-                                   "can have, and are left alone",
-                    options->schedules, refused);
+            known->all.count, options->schedules);
+    tell_refused(known, diags);
 }
 
 // ---- reading ------------------------------------------------------------------------------------
@@ -121,10 +146,11 @@ static bool read_text(Options *options) {
     TuneEntries entries = {0};
     if (!database_read_text(options, options->schedules, &entries))
         return false;
-    KnownSchedules *known = known_new(options->session->arena, &entries, "file");
+    KnownSchedules *known =
+        known_new(options->session->arena, &entries, "file", options->schedules);
     known->any_machine = true;
-    for (uint32_t i = 0; i < entries.count; i++)
-        add_entry(known, &entries.at[i], true);
+    for (uint32_t i = 0; i < known->all.count; i++)
+        add_key(known, known->all.at[i], true);
     options->known = known;
     return true;
 }
@@ -162,7 +188,7 @@ static void read_database(Options *options) {
     tell_damaged(options, path, left_out.damaged, "schedule");
     tell_damaged(options, path, rates_damaged, "rate");
     if (fine && entries.count)
-        options->known = known_new(arena, &entries, "database");
+        options->known = known_new(arena, &entries, "database", path);
     tune_db_close(db);
 }
 

@@ -386,7 +386,7 @@ typedef uint32_t ScheduleChoice(void *self, const ScheduleSite *site, const Sche
 // The schedule that is known for a site, in the arena; NULL: none. Called from several threads.
 typedef const Schedule *ScheduleFind(const void *known, const ScheduleSite *site, Arena *arena);
 // Told of each that was found and is none of its site's space. Called from several threads.
-typedef void ScheduleRefuse(const void *known);
+typedef void ScheduleRefuse(const void *known, const ScheduleSite *site);
 typedef struct {
     ScheduleFind *find;     // NULL: none is known
     ScheduleRefuse *refuse; // NULL: nobody asks

@@ -291,7 +291,7 @@ TEXTS = [
     (schedule(rows=0), 2, 'schedule: "rows" has to be a whole number from 1 to 1099511627776'),
     (schedule(more=0), 2, 'schedule: there is no key "more" in it'),
     (schedule(blocks=[1]), 2,
-     'schedule: expected an object with the keys "rows", "cols", "lanes" and "sum"'),
+     'schedule: block 1: expected an object with the keys "rows", "cols", "lanes" and "sum"'),
     *((text_of(entry(1, schedule={k: v for k, v in CONTRACT.items() if k != key})), 2,
        f'schedule: "{key}" is missing') for key in ("transposed", "block_k", "pack_b")),
     (text_of(entry(1, seconds="0.1")), 2, '"seconds" has to be a number'),

@@ -200,7 +200,7 @@ def test_a_text_that_is_for_nothing_here(source, tmp_path):
     assert "none of the 3 schedules of" in err
 
 
-def test_a_schedule_that_a_kernel_cannot_have_is_told(source, tmp_path):
+def test_a_schedule_that_a_kernel_cannot_have_is_told(source, tmp_path, db):
     text = tmp_path / "schedules.txt"
     entries = [known(space) for space in spaces(source) if len(space["schedules"]) > 1]
     text.write_text(text_of(*entries))
@@ -215,13 +215,17 @@ def test_a_schedule_that_a_kernel_cannot_have_is_told(source, tmp_path):
     stream["rows"] += 1
     text.write_text(text_of(*entries))
     _, err = attc("cost", source, *D, "--threads", 1, "--schedules", text)
-    assert "the schedule of 1 kernel or program is none that it can have" in err
+    assert f"{text}: the schedule of O (group " in err
+    assert err.count("is none that it can have") == 1
     for e in entries:
         if e["schedule"]["kind"] == "contract":
             e["schedule"]["task_rows"] += 1
     text.write_text(text_of(*entries))
     _, err = attc("cost", source, *D, "--threads", 1, "--schedules", text)
-    assert re.search(r"schedules of [2-9] kernels or programs are none that these can have", err)
+    assert 2 <= err.count("is none that it can have") < 10
+    attc("db", "import", text, "--db", db)  # and of a database
+    _, err = attc("cost", source, *D, "--threads", 1, "--db", db)
+    assert f"{db}: the schedule of O (group " in err and "is none that it can have" in err
 
 
 def test_a_wrong_text_is_an_error(source, tmp_path):

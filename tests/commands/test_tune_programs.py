@@ -200,7 +200,7 @@ def test_a_schedule_of_a_kernel_is_none_of_a_program(source, tmp_path):
     text = tmp_path / "schedules.txt"
     text.write_text(text_of(of_program(source, schedule=known(spaces(source)[0])["schedule"])))
     _, err = attc("cost", source, *D, "--threads", 1, "--schedules", text)
-    assert "the schedule of 1 kernel or program is none that it can have" in err
+    assert f"{text}: the schedule of Attention (group " in err and "none that it can have" in err
     text.write_text(text_of(of_program(source, schedule=UNFUSED | {"plan": "spill"})))
     _, err = attc("cost", source, *D, "--threads", 1, "--schedules", text, status=1)
     assert ':2: schedule: "plan" has to be any or unfused' in err

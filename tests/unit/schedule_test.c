@@ -157,11 +157,11 @@ static void test_what_is_no_schedule_is_refused(void **state) {
          "\"rows\" has to be a whole number from 1 to"},
         {"{\"kind\": \"stream\", \"plan\": \"spill\", \"rows\": 1, \"piece\": 1, \"prefetch\": "
          "\"rule\", \"blocks\": [1]}",
-         "expected an object with the keys \"rows\", \"cols\", \"lanes\" and \"sum\""},
+         "block 1: expected an object with the keys \"rows\", \"cols\", \"lanes\" and \"sum\""},
         {"{\"kind\": \"none\", \"kind\": \"none\", \"prefetch\": \"rule\", \"blocks\": []}", ""},
         {"{\"kind\": \"none\", \"prefetch\": \"rule\", \"blocks\": [{\"rows\": 1, \"cols\": 0, "
          "\"lanes\": 0}]}",
-         "\"sum\" is missing"},
+         "block 1: \"sum\" is missing"},
     };
     Arena *arena = arena_new();
     for (size_t i = 0; i < sizeof texts / sizeof *texts; i++) {

@@ -60,10 +60,10 @@ static bool fit(Calibration *c, const Target *target) {
     if (tune_fit(&c->measurements, &measured, &c->used, &c->fit))
         return true;
     problem(c->options,
-            "database %s has %u measurements of %s for %s with %d threads, and a fit takes %d: "
+            "database %s has %u measurements of %s for %s with %d thread%s, and a fit takes %d: "
             "attc tune FILE measures more",
             c->path, c->measurements.count, c->used.name, c->target, c->used.threads,
-            TUNE_FIT_LEAST);
+            c->used.threads == 1 ? "" : "s", TUNE_FIT_LEAST);
     return false;
 }
 

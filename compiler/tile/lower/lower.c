@@ -267,7 +267,7 @@ static void make_kernel(Lowerer *p, const LowerRequest *request, Group *part, La
     const ScheduleSource *source = &request->wish.source;
     bool taken = try_kernel(request, part, wanted, &lower, arena);
     if (!taken && wanted && wanted->found && source->refuse)
-        source->refuse(source->known);
+        source->refuse(source->known, &launch.site);
     if (!taken && !try_kernel(request, part, NULL, &lower, arena))
         ice("lower: '%s' has no plan", part->outputs.at[0]->hint);
     lower.kernel->schedule.found = lower.wanted ? wanted->found : NULL;

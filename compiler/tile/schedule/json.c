@@ -177,6 +177,8 @@ static void read_blocks(Reader *r, const json_t *list, Schedule *out) {
     for (size_t i = 0; i < json_array_size(list) && !r->why; i++) {
         StageBlocks blocks = {0};
         read_fields(r, json_array_get(list, i), schedule_block_fields(), 0, &blocks);
+        if (r->why)
+            r->why = arena_printf(r->arena, "block %zu: %s", i + 1, r->why);
         vec_push(r->arena, &out->blocks, blocks);
     }
 }
