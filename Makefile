@@ -177,7 +177,8 @@ $(BUILD)/unit/%_test: $(BUILD)/obj/tests/unit/%_test.o $(BUILD)/obj/tests/unit/s
 	@mkdir -p $(@D)
 	$(call say,LINK,$@)
 	$(Q)$(CC) $(SANFLAGS) -rdynamic -o $@ $(filter %.o,$^) $(LINK) -lcmocka $(LLVM_LIBS) $(LIBS)
-$(BUILD)/unit/optimizer_test $(BUILD)/unit/winners_test: $(BUILD)/obj/compiler/pipeline.o
+$(BUILD)/unit/optimizer_test $(BUILD)/unit/winners_test $(BUILD)/unit/interrupts_test: \
+    $(BUILD)/obj/compiler/pipeline.o
 DATA_TESTS := data data_refused
 $(DATA_TESTS:%=$(BUILD)/unit/%_test): $(BUILD)/obj/tests/unit/data_fixture.o
 PARSE_TESTS := parse parse_errors parse_limits

@@ -18,7 +18,6 @@ typedef struct {
 } KnownSchedule;
 
 struct KnownSchedules {
-    Arena *arena;
     VEC(KnownSchedule *) all;
     Map *by_key;      // -> KnownSchedule
     const char *from; // "database"
@@ -49,7 +48,6 @@ static void add_key(KnownSchedules *known, KnownSchedule *one, bool any_machine)
 static KnownSchedules *known_new(Arena *arena, const TuneEntries *entries, const char *from,
                                  const char *path) {
     KnownSchedules *known = arena_new_of(arena, KnownSchedules);
-    known->arena = arena;
     known->by_key = map_new(arena);
     known->from = from;
     known->path = path;

@@ -483,6 +483,7 @@ bool tensors_open(Options *options, const Compilation *compiled, bool need_all, 
     return fine && settle_rest(&s, need_all);
 }
 
+// All are made before any is drawn, which takes long for large ones.
 bool tensors_fill(Options *options, Tensors *tensors) {
     uint32_t count = tensors->graph->inputs.count;
     bool *drawn = arena_array(options->session->arena, bool, count + 1);
@@ -491,8 +492,7 @@ bool tensors_fill(Options *options, Tensors *tensors) {
         drawn[i] = !tensors->inputs[i].data;
         fine = !drawn[i] || make_input(options, tensors, i);
     }
-    fine =
-        fine && make_outputs(options, tensors); // before drawing, which takes long for large ones
+    fine = fine && make_outputs(options, tensors);
     for (uint32_t i = 0; fine && i < count; i++)
         fine = !drawn[i] || draw_input(options, tensors, i);
     return fine;

@@ -21,7 +21,7 @@ TunePairs tune_pairs(const TuneSearch *search, const TuneRound *round, uint32_t 
     return (TunePairs){.search = search,
                        .round = round,
                        .sites = sites,
-                       .ratios = arena_array(arena, double, sites *ATT_PAIRS_MOST + 1),
+                       .ratios = arena_array(arena, double, ATT_PAIRS_MOST *sites + 1),
                        .until = 1};
 }
 

@@ -42,8 +42,8 @@ static ScheduleSite copy_site(Arena *arena, const ScheduleSite *site) {
 static void add_space(TuneSpaces *spaces, const ScheduleSite *site, const ScheduleList *numbers,
                       const Kernel *kernel, const char *name) {
     Arena *arena = spaces->arena;
-    TuneSpace new = {.site = copy_site(arena, site), .name = name};
-    new.asks = kernel &&kernel_asks_ahead(kernel);
+    TuneSpace new = {
+        .site = copy_site(arena, site), .name = name, .asks = kernel && kernel_asks_ahead(kernel)};
     for (uint32_t i = 0; i < numbers->count; i++)
         vec_push(arena, &new.numbers, schedule_copy(arena, &numbers->at[i]));
     vec_push(arena, &spaces->at, new);

@@ -206,6 +206,25 @@ static void test_schedules_are_read_as_they_are_written(void **state) {
     session_free(w.session);
 }
 
+// Products ask for what comes next; what is read as it lies does not.
+static void test_some_kernels_ask_ahead(void **state) {
+    (void)state;
+    static const char *const texts[] = {
+        "dim n = 64, d = 32\ndef F(X[n, d], P[d, e]):\n    return "
+        "einsum(X[n, d], P[d, e] -> [n, e])\n",
+        "dim n = 64, d = 32\ndef F(X[n, d]):\n    return exp(X) + 1\n"};
+    for (int i = 0; i < 2; i++) {
+        Session *session = session_new();
+        Plan *plan = passes_plan(session, texts[i]);
+        TuneSpaces spaces = {.arena = session->arena};
+        tune_spaces_add(&spaces, plan, &passes_machine,
+                        graph_typical_extents(plan->fusion->graph, session->arena));
+        assert_int_equal(spaces.at.count, 1);
+        assert_int_equal(spaces.at.at[0].asks, i == 0);
+        session_free(session);
+    }
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_spaces_are_by_site_and_predicted),
@@ -214,6 +233,7 @@ int main(void) {
         cmocka_unit_test(test_what_is_known_is_used),
         cmocka_unit_test(test_missing_blocks_are_the_default_ones),
         cmocka_unit_test(test_sums_of_a_turn_are_a_place),
+        cmocka_unit_test(test_some_kernels_ask_ahead),
         cmocka_unit_test(test_schedules_are_read_as_they_are_written),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -5,7 +5,6 @@
 
 #include <fcntl.h>
 #include <math.h>
-#include <signal.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -397,32 +396,6 @@ static void what_cannot_be_kept_is_told(void **state) {
     assert_true(entries.at[0].seconds == 1);
 }
 
-// Seconds that an interrupt after `spent` of them leaves of a budget.
-static double budget_after_interrupts(double budget, double spent, int interrupts) {
-    Tuner tuner = {.budget = budget, .begun = pipeline_seconds() - spent};
-    signal(SIGINT, SIG_DFL);
-    att_signals_hold(&tuner.held);
-    for (int i = 0; i < interrupts; i++) {
-        tuner.begun -= i * spent;
-        raise(SIGINT);
-        tuner_look_at_signals(&tuner);
-    }
-    assert_int_equal(tuner.signals, interrupts);
-    att_signals_release(&tuner.held);
-    return tuner.budget;
-}
-
-// Ten more, where there are none or more; the next one adds nothing.
-static void an_interrupt_leaves_seconds_for_the_last_comparison(void **state) {
-    (void)state;
-    double after = budget_after_interrupts(0, 100, 1);
-    assert_true(after >= 110 && after < 115);
-    after = budget_after_interrupts(1000, 100, 2);
-    assert_true(after >= 110 && after < 115);
-    assert_true(budget_after_interrupts(105, 100, 1) == 105);
-    assert_true(budget_after_interrupts(105, 100, 0) == 105);
-}
-
 // ---- programs -----------------------------------------------------------------------------------
 
 // A search for programs whose winner is the plan unfused.
@@ -614,7 +587,6 @@ int main(void) {
         TEST(a_second_signal_ends_everything),
         TEST(what_was_not_compared_is_told_of),
         TEST(what_cannot_be_kept_is_told),
-        cmocka_unit_test(an_interrupt_leaves_seconds_for_the_last_comparison),
         TEST_MEMORY(to_what_pays_other_decisions_are_added),
         TEST_ATTENTION(a_program_that_wins_is_what_kernels_are_searched_of),
         TEST_ATTENTION(a_program_that_computes_something_else_is_dropped),

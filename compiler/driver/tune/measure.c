@@ -296,7 +296,7 @@ bool tuner_confirm(Tuner *tuner) {
         again = false;
         fine = !winners || tuner_is_ended(tuner) || confirm(tuner, picks, &again, arena);
     }
-    if ((winners && !fine) || (tuner_is_ended(tuner) && (winners || looks_faster(tuner))))
+    if (!fine || (tuner_is_ended(tuner) && (winners || looks_faster(tuner))))
         drop_unconfirmed(tuner, fine);
     arena_free(arena);
     return fine;
