@@ -199,6 +199,8 @@ static Graph *run_einsum_passes(Passes *p, Compilation *out) {
         graph_done(p, "totals", graph_totals(read_graph(p, graph), out->typical, machine), graph);
     out->contracted = graph;
     out->multiplies = graph_multiplies_formula(graph, p->session->arena);
+    note_extents(p, graph, out);
+    out->planned_multiplies = graph_multiplies(graph, out->typical);
     if (options->stop == AFTER_CONTRACTED)
         return NULL;
 

@@ -54,6 +54,7 @@ typedef struct {
     const int64_t *typical; // by DimId
     // Of the contracted graph, over dims that all graphs after it have; NULL: they do not fit.
     const Formula *multiplies;
+    int64_t planned_multiplies; // of that graph at typical extents; -1: more than 2^63
     ScheduleSite site; // of the whole, for choices of the program; none before AFTER_FUSED
     Schedule choice;   // that was made
     Fusion *fusion;

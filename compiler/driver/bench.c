@@ -106,6 +106,11 @@ static bool measure(Bench *bench) {
 
 // ---- reports -----------------------------------------------------------------------------------
 
+// Of a kernel, without what masks leave out.
+static int64_t kernel_work(const KernelFigure *kernel) {
+    return (int64_t)((double)kernel->multiplies * kernel->seen);
+}
+
 static double gflop_of(int64_t multiplies) {
     return 2e-9 * (double)multiplies;
 }
@@ -120,9 +125,10 @@ static int64_t multiplies_again(const Call *call, const Times *times) {
     double done = 0;
     for (uint32_t k = 0; k < times->figures.kernels.count; k++) {
         const KernelFigure *kernel = &times->figures.kernels.at[k];
-        done += (double)kernel->multiplies * (kernel->recompute > 1 ? kernel->recompute : 1);
+        done += (double)kernel_work(kernel) * (kernel->recompute > 1 ? kernel->recompute : 1);
     }
-    return done > (double)call->multiplies ? (int64_t)(done - (double)call->multiplies) : 0;
+    double once = (double)calls_seen(call);
+    return done > once ? (int64_t)(done - once) : 0;
 }
 
 static void print_kernels(const Bench *bench, const Times *times) {
@@ -140,7 +146,7 @@ static void print_kernels(const Bench *bench, const Times *times) {
         table_seconds(&table, seconds);
         table_cell(&table, "%.1f%%", 100 * seconds / times->seconds);
         if (kernel->multiplies)
-            table_cell(&table, "%.1f%%", 100 * share_of_peak(bench, kernel->multiplies, seconds));
+            table_cell(&table, "%.1f%%", 100 * share_of_peak(bench, kernel_work(kernel), seconds));
         else
             table_cell(&table, "-");
     }
@@ -166,9 +172,9 @@ static void print_calls(const Bench *bench) {
         const Times *times = &bench->times[i];
         table_cell(&table, "%s", call->name);
         table_seconds(&table, times->seconds);
-        table_cell(&table, "%.3g GFLOP", gflop_of(call->multiplies));
-        table_cell(&table, "%.1f", gflop_of(call->multiplies) / times->seconds);
-        table_cell(&table, "%.1f%%", 100 * share_of_peak(bench, call->multiplies, times->seconds));
+        table_cell(&table, "%.3g GFLOP", gflop_of(calls_seen(call)));
+        table_cell(&table, "%.1f", gflop_of(calls_seen(call)) / times->seconds);
+        table_cell(&table, "%.1f%%", 100 * share_of_peak(bench, calls_seen(call), times->seconds));
         table_cell(&table, "%.3g GFLOP", gflop_of(multiplies_again(call, times)));
     }
     table_print(&table);
@@ -182,8 +188,8 @@ static void print_text(const Bench *bench) {
         print_calls(bench);
     else
         printf("%.3f ms, %.1f GFLOP/s, %.1f%% of the peak %.1f GFLOP/s (median of %u)\n",
-               1e3 * seconds, gflop_of(first->multiplies) / seconds,
-               100 * share_of_peak(bench, first->multiplies, seconds), 1e-9 * bench->peak_flops,
+               1e3 * seconds, gflop_of(calls_seen(first)) / seconds,
+               100 * share_of_peak(bench, calls_seen(first), seconds), 1e-9 * bench->peak_flops,
                bench->rounds);
     for (uint32_t i = 0; i < bench->calls.count; i++) {
         const char *name = bench->calls.at[i].name;
@@ -200,15 +206,16 @@ static json_t *call_json(const Bench *bench, const Call *call, const Times *time
         json_array_append_new(kernels, json_pack("{s:s, s:s, s:f, s:f, s:f, s:f}", "name",
                                                  kernel->name, "kind", kernel->kind, "seconds",
                                                  seconds, "share", seconds / times->seconds,
-                                                 "gflops", gflop_of(kernel->multiplies) / seconds,
+                                                 "gflops", gflop_of(kernel_work(kernel)) / seconds,
                                                  "predicted_seconds", kernel->seconds));
     }
-    return json_pack("{s:f, s:f, s:f, s:I, s:I, s:I, s:o}", "seconds", times->seconds, "gflops",
-                     gflop_of(call->multiplies) / times->seconds, "share_of_peak",
-                     share_of_peak(bench, call->multiplies, times->seconds), "workspace_bytes",
+    return json_pack("{s:f, s:f, s:f, s:I, s:I, s:I, s:I, s:o}", "seconds", times->seconds,
+                     "gflops", gflop_of(calls_seen(call)) / times->seconds, "share_of_peak",
+                     share_of_peak(bench, calls_seen(call), times->seconds), "workspace_bytes",
                      (json_int_t)times->figures.workspace, "multiplies",
-                     (json_int_t)call->multiplies, "recomputed_multiplies",
-                     (json_int_t)multiplies_again(call, times), "kernels", kernels);
+                     (json_int_t)call->multiplies, "masked_multiplies", (json_int_t)call->masked,
+                     "recomputed_multiplies", (json_int_t)multiplies_again(call, times), "kernels",
+                     kernels);
 }
 
 // The call of all, and beside it those of the parts.

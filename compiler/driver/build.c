@@ -7,6 +7,7 @@
 #include "driver/driver.h"
 #include "graph/model.h"
 
+#include <math.h>
 #include <string.h>
 
 enum { LEVELS_MAX = 8 };
@@ -407,24 +408,36 @@ static void tell_alternatives(const Build *build) {
                     "as fast");
 }
 
+// Of a million multiplies, at the extents that the program is planned for.
+static int64_t masked_millionths(const Compilation *compiled) {
+    double masked = (double)report_masked(compiled, compiled->typical);
+    int64_t all = compiled->planned_multiplies;
+    return all > 0 ? llround(1e6 * masked / (double)all) : 0;
+}
+
 static ProductEntry product_of(const Build *build) {
     Arena *arena = build->options->session->arena;
     ProductFunction *functions = arena_array(arena, ProductFunction, build->functions.count);
     for (uint32_t f = 0; f < build->functions.count; f++) {
         TileProgram **programs = arena_array(arena, TileProgram *, build->n_targets);
         const Formula **multiplies = arena_array(arena, const Formula *, build->n_targets);
+        int64_t *masked = arena_array(arena, int64_t, build->n_targets);
+        bool counts = build->trainer && build->trainer->gradient == f;
         for (uint32_t t = 0; t < build->n_targets; t++) {
             const Compilation *compiled = &build->lowerings[f * build->n_targets + t].compiled;
             programs[t] = compiled->tile;
             multiplies[t] = compiled->multiplies;
+            masked[t] = counts ? masked_millionths(compiled) : 0;
         }
         const Function *function = &build->functions.at[f];
         functions[f] = (ProductFunction){.suffix = function->suffix,
                                          .programs = programs,
                                          .n_parts = 1,
                                          .n_levels = function->only_first ? 1 : 0};
-        if (build->trainer && build->trainer->gradient == f)
-            functions[f].multiplies = multiplies;
+        if (!counts)
+            continue;
+        functions[f].multiplies = multiplies;
+        functions[f].masked = masked;
     }
     if (build->sizes.count > 1)
         set_sizes(build, &functions[0]);

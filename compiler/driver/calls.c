@@ -90,11 +90,20 @@ static void count_work(Calls *calls, Options *options) {
     const Compilation *whole = &at[calls->count - 1].compiled;
     int64_t *extents = tensors_extents(&calls->tensors, whole->fusion->graph, arena);
     at[calls->count - 1].multiplies = graph_multiplies(whole->contracted, extents);
+    at[calls->count - 1].masked = report_masked(whole, extents);
     if (calls->count == 1)
         return;
+    const Compilation *forward = &at[FORWARD].compiled;
     extents = tensors_extents(&calls->tensors, calls->graphs.forward, arena);
     at[FORWARD].multiplies = graph_multiplies(calls->graphs.forward, extents);
+    extents = tensors_extents(&calls->tensors, forward->fusion->graph, arena);
+    at[FORWARD].masked = report_masked(forward, extents);
     at[BACKWARD].multiplies = at[BOTH].multiplies - at[FORWARD].multiplies;
+    at[BACKWARD].masked = at[BOTH].masked - at[FORWARD].masked;
+}
+
+int64_t calls_seen(const Call *call) {
+    return call->multiplies - call->masked;
 }
 
 // parts: with those of --grad, not the whole alone.

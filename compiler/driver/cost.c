@@ -173,10 +173,14 @@ static void print_text(const Options *options, const Compilation *compiled, cons
     for (uint32_t d = 0; d < graph->dims.count; d++)
         if (!graph->dims.at[d].scan)
             printf(" %s=%lld", graph->dims.at[d].name, (long long)extents[d]);
-    printf("\nparameters  %s\nmultiplies  %s in einsums (pointwise products count as flops alone)\n"
-           "flops       %s\nworkspace   %s\n",
-           count_text(f->parameters, arena), count_text(f->multiplies, arena),
-           count_text(f->flops, arena), bytes_text(f->workspace, arena));
+    printf(
+        "\nparameters  %s\nmultiplies  %s in einsums (pointwise products count as flops alone)\n",
+        count_text(f->parameters, arena), count_text(f->multiplies, arena));
+    if (f->masked && f->multiplies > 0)
+        printf("masked      %s of them (%.1f%%), which masks let kernels leave out\n",
+               count_text(f->masked, arena), 100 * (double)f->masked / (double)f->multiplies);
+    printf("flops       %s\nworkspace   %s\n", count_text(f->flops, arena),
+           bytes_text(f->workspace, arena));
     if (compiled->choice.found)
         printf("program     %s (%s)\n", schedule_program_text(arena, &compiled->choice.program),
                compiled->choice.found);
@@ -245,6 +249,7 @@ static json_t *kernel_json(const CostFigures *f, const KernelFigure *k, Arena *a
                   "multiplies", (json_int_t)k->multiplies, "flops", (json_int_t)k->flops,
                   "scratch_bytes", (json_int_t)k->scratch, "recompute", report_number(k->recompute),
                   "predicted_seconds", report_number(k->seconds));
+    json_object_set_new(object, "seen", report_number(k->seen));
     json_object_set_new(object, "scratch", buffers_json(f, &k->in_scratch));
     json_object_set_new(object, "stages", stages_json(k));
     add_schedule(object, "schedule", &k->kernel->schedule, arena);
@@ -266,6 +271,7 @@ static void print_json(const Options *options, const Compilation *compiled, cons
                   "flops", (json_int_t)f->flops, "workspace_bytes", (json_int_t)f->workspace,
                   "threads", threads, "dims", report_extents(compiled->built, extents), "buffers",
                   buffers_json(f, &f->buffers), "kernels", kernels);
+    json_object_set_new(object, "masked_multiplies", json_integer(f->masked));
     if (f->gradient)
         json_object_update_new(
             object, json_pack("{s:o, s:I, s:I, s:I, s:I, s:I}", "saved",

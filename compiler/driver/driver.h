@@ -311,6 +311,7 @@ typedef struct {
     const char *name; // "forward"; NULL: it is the entry alone
     Compilation compiled;
     int64_t multiplies; // of the graph, each value once
+    int64_t masked;     // of them, those that masks by positions let a kernel leave out
     // What it was lowered with, and from: a part of these graphs, or NULL and what was built.
     PipelineOptions passes;
     const GradientGraphs *graphs;
@@ -323,6 +324,8 @@ typedef struct {
     GradientGraphs graphs;
     Tensors tensors; // of the whole
 } Calls;
+// Its multiplies, without those that are masked: the work that shares of the peak are of.
+int64_t calls_seen(const Call *call);
 // Reads the file and compiles the last of the calls. false after diagnostics.
 bool calls_compile_whole(Options *options, const Target *target, Compilation *out);
 // Reads the file, compiles all of them and fills tensors. false after diagnostics; to be closed all
@@ -482,6 +485,7 @@ typedef struct {
     TileCost cost;               // the model's figures for that
     int64_t scratch;             // bytes of a task
     double recompute;            // multiplies done over multiplies needed
+    double seen;                 // the part of the multiplies that masks by positions leave
     BufferFigureList in_scratch; // of a streamed group: what a task keeps there
 } KernelFigure;
 // What gradients keep in memory and compute again.
@@ -493,6 +497,7 @@ typedef struct {
 typedef struct {
     const Graph *graph;                    // that has the dims of the figures
     int64_t parameters, multiplies, flops; // -1: more than 2^63
+    int64_t masked;                        // of the multiplies, see report_masked
     int64_t workspace;                     // bytes, slots shared
     int64_t arguments, results, peak;      // bytes; peak: of these and the workspace
     BufferFigureList buffers;
@@ -502,6 +507,8 @@ typedef struct {
 // Predictions are for this many threads.
 CostFigures report_figures(const Compilation *compiled, const Machine *machine, int threads,
                            const int64_t *extents, Arena *arena);
+// Multiplies that masks by positions let the kernels of a program leave out, each value once.
+int64_t report_masked(const Compilation *compiled, const int64_t *extents);
 // Requires: figures with all but this.
 const GradientFigures *report_gradient(const Compilation *compiled, const CostFigures *figures,
                                        const int64_t *extents, Arena *arena);

@@ -132,6 +132,7 @@ static KernelFigure launch_figure(const TileProgram *program, uint32_t index,
     figure.seconds = machine->threads > 1 ? figure.cost.parallel_seconds : figure.cost.seconds;
     figure.scratch = kernel_scratch_bytes(kernel, own, each);
     figure.recompute = 1;
+    figure.seen = kernel_seen(kernel, own);
     if (kernel->schedule.kind != SCHEDULE_STREAM)
         return figure;
     figure.kind = figure.plan = plan_names[kernel->schedule.stream.plan];
@@ -140,6 +141,31 @@ static KernelFigure launch_figure(const TileProgram *program, uint32_t index,
     if (figure.multiplies > 0)
         figure.recompute = kernel_multiplies(kernel, own) / (double)figure.multiplies;
     return figure;
+}
+
+// What every kernel that makes a value leaves out of it is left out.
+int64_t report_masked(const Compilation *compiled, const int64_t *extents) {
+    Arena *arena = arena_new();
+    const TileProgram *program = compiled->tile;
+    uint32_t count = compiled->fusion->graph->values.count;
+    double *seen = arena_array(arena, double, count + 1), masked = 0;
+    for (uint32_t i = 0; i < program->launches.count; i++) {
+        const Launch *launch = &program->launches.at[i];
+        const Kernel *kernel = program->kernels.at[launch->kernel];
+        if (!launch_runs(launch, extents))
+            continue;
+        double part = kernel_seen(kernel, launch_extents(launch, kernel, extents, arena));
+        for (uint32_t k = 0; k < launch->group->members.count; k++) {
+            double *most = &seen[launch->group->members.at[k]->id];
+            *most = part > *most ? part : *most;
+        }
+    }
+    for (uint32_t i = 0; i < count; i++) {
+        int64_t multiplies = value_multiplies(compiled->fusion->graph->values.at[i], extents);
+        masked += seen[i] > 0 && multiplies > 0 ? (1 - seen[i]) * (double)multiplies : 0;
+    }
+    arena_free(arena);
+    return masked < 0x1p62 ? (int64_t)masked : 0;
 }
 
 CostFigures report_figures(const Compilation *compiled, const Machine *machine, int threads,
@@ -151,6 +177,7 @@ CostFigures report_figures(const Compilation *compiled, const Machine *machine, 
         .parameters = graph_parameters(compiled->built, extents),
         .multiplies = graph_multiplies(graph, extents),
         .flops = graph_flops(graph, extents),
+        .masked = report_masked(compiled, extents),
     };
     const char **names = report_value_names(compiled->plan, arena);
     add_plan_buffers(&out, compiled->plan, names, extents, arena);

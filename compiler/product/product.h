@@ -29,6 +29,7 @@ typedef struct {
     uint32_t n_ranges;          // 0: one, of all extents
     // By program, see Compilation; NULL: nobody asks. Each may be NULL.
     const Formula *const *multiplies;
+    const int64_t *masked; // by program: see ModuleTables
 } ProductFunction;
 typedef struct {
     const char *schedule; // as JSON
@@ -47,6 +48,8 @@ typedef struct {
     programs[ATT_N_LEVELS]; // by ATT_LEVEL_*: of whole programs, by ranges and part
     // By ATT_LEVEL_*; without words where they are not known.
     AttFormula multiplies[ATT_N_LEVELS];
+    // By ATT_LEVEL_*: of a million multiplies, those that masks by positions let kernels leave out.
+    int64_t masked[ATT_N_LEVELS];
 } ModuleTables;
 uint32_t product_level_programs(const ProductFunction *function); // programs for one level
 ModuleTables *product_tables(Arena *arena, const ProductFunction *function,

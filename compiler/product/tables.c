@@ -163,7 +163,8 @@ static void find_guards(TableBuilder *build, TableLevel *level) {
     }
 }
 
-static void add_multiplies(TableBuilder *build, TableLevel *level, const Formula *multiplies) {
+static void add_multiplies(TableBuilder *build, TableLevel *level, const Formula *multiplies,
+                           int64_t masked) {
     const Graph *graph = level->graph;
     bool *needed = arena_array(build->arena, bool, graph->dims.count + 1);
     product_formula_dims(multiplies, needed);
@@ -172,6 +173,7 @@ static void add_multiplies(TableBuilder *build, TableLevel *level, const Formula
             map_rule_dim(build, level, (DimId)d);
     build->tables->multiplies[level->level] =
         product_formula(build->arena, graph, multiplies, level->dims);
+    build->tables->masked[level->level] = masked;
 }
 
 // ---- tensors ----
@@ -461,7 +463,7 @@ ModuleTables *product_tables(Arena *arena, const ProductFunction *function,
         add_saved(&build, &levels[i]);
     for (uint32_t i = 0; i < count; i++)
         if (function->multiplies && function->multiplies[i])
-            add_multiplies(&build, &levels[i], function->multiplies[i]);
+            add_multiplies(&build, &levels[i], function->multiplies[i], function->masked[i]);
     add_all_launches(&build, levels, count, of_level);
     find_identities(&build);
     const char *entry = levels[0].graph->entry;

@@ -12,7 +12,7 @@ _Static_assert(sizeof(AttSetting) == 2 * WORD, "AttSetting");
 _Static_assert(sizeof(AttOptimizer) == 6 * WORD, "AttOptimizer");
 _Static_assert(sizeof(AttDecode) == 12 * WORD, "AttDecode");
 _Static_assert(sizeof(AttFormula) == 3 * WORD, "AttFormula");
-_Static_assert(sizeof(AttTrainer) == 13 * WORD, "AttTrainer");
+_Static_assert(sizeof(AttTrainer) == 14 * WORD, "AttTrainer");
 
 typedef struct {
     Image *image;
@@ -128,6 +128,8 @@ ImagePlace product_write_trainer(Image *image, const TablesList *list,
     image_place(image, &words, modules[trainer->squares]);
     image_place(image, &words, write_decode(&writer, trainer->decode));
     image_place(image, &words, heads);
-    image_place(image, &words, write_multiplies(&writer, list->at[trainer->gradient]));
+    const ModuleTables *gradient = list->at[trainer->gradient];
+    image_place(image, &words, write_multiplies(&writer, gradient));
+    image_place(image, &words, image_numbers(image, gradient->masked, ATT_N_LEVELS));
     return image_table(image, &words);
 }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// What is asked of a whole kernel: what combining nothing gives, how many tasks it has, what it
-// multiplies, and the scratch of a task.
+// What is asked of a whole kernel: what combining nothing gives, how many tasks it has, and the
+// scratch of a task.
 #include <math.h>
 #include <string.h>
 
@@ -122,59 +122,6 @@ int64_t *launch_extents(const Launch *launch, const Kernel *kernel, const int64_
             out[d] = mul_capped(out[d], extents[launch->dims[d].at[k]]);
     }
     return out;
-}
-
-// ---- counts ----
-// Sums of products over a dim of the box, one multiply a point each.
-static int stage_sums(const Stage *stage) {
-    int sums = stage->kind == STAGE_CONTRACT;
-    for (uint32_t i = 0; i < stage->sinks.count; i++) {
-        const Sink *sink = &stage->sinks.at[i];
-        const Term *term = &stage->terms.at[sink->term];
-        sums += sink->mode == SINK_SUM && sink->to.rank < stage->n_dims && term->kind == TERM_OP &&
-                term->op == OP_MUL;
-    }
-    return sums;
-}
-
-// Dims whose positions number the parts of another dim, of the ranges around a stage.
-typedef struct PartDims {
-    const struct PartDims *outer;
-    uint16_t dim;
-} PartDims;
-
-static bool is_part(const PartDims *parts, uint16_t dim) {
-    while (parts && parts->dim != dim)
-        parts = parts->outer;
-    return parts != NULL;
-}
-
-// Loops and ranges over a dim cover it once, however it is cut, and all parts of one do together.
-static double stage_multiplies(const Stage *stage, const PartDims *parts, const int64_t *extents) {
-    double points = stage_sums(stage);
-    for (int i = 0; i < stage->n_dims; i++)
-        if (!is_part(parts, stage->dims[i]))
-            points *= (double)extents[stage->dims[i]];
-    return points;
-}
-
-static double nodes_multiplies(const NodeList *body, const PartDims *parts,
-                               const int64_t *extents) {
-    double sum = 0;
-    for (uint32_t i = 0; i < body->count; i++) {
-        const Node *node = body->at[i];
-        PartDims inner = {parts, TILE_DIM_NONE};
-        if (node->kind == NODE_RANGE && node->lo >= 0 &&
-            node->bounds.at[node->lo].kind == BOUND_PART)
-            inner.dim = node->bounds.at[node->lo].dim;
-        sum += node->kind == NODE_STAGE ? stage_multiplies(node->stage, parts, extents)
-                                        : nodes_multiplies(&node->body, &inner, extents);
-    }
-    return sum;
-}
-
-double kernel_multiplies(const Kernel *kernel, const int64_t *extents) {
-    return nodes_multiplies(&kernel->body, NULL, extents);
 }
 
 // ---- scratch: buffers of bodies that follow each other share memory ----

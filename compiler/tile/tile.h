@@ -331,9 +331,13 @@ uint32_t kernel_ordered(const Kernel *kernel); // number of ORDERED loops
 const Node *kernel_innermost_parallel(const Kernel *kernel);
 // Do tasks add to the argument in turn? It lacks the innermost parallel dim.
 bool kernel_adds_in_turn(const Kernel *kernel, uint16_t argument);
-double kernel_multiplies(const Kernel *kernel, const int64_t *extents); // of sums of products
 // Bytes of scratch that a task has at most; each: by buffer, the bytes of a scratch one, or NULL.
 int64_t kernel_scratch_bytes(const Kernel *kernel, const int64_t *extents, int64_t *each);
+
+// ---- multiplies.c ----
+double kernel_multiplies(const Kernel *kernel, const int64_t *extents); // of sums of products
+// The part of them that masks by positions leave, each position taken by itself.
+double kernel_seen(const Kernel *kernel, const int64_t *extents);
 
 // ---- a whole entry ----
 typedef struct {

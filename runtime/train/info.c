@@ -41,6 +41,11 @@ static const char *multiplies_text(const AttTrainer *trainer, int level) {
     return level < 0 ? NULL : trainer->multiplies[level].text;
 }
 
+// The part of them that masks by positions let kernels leave out.
+static double masked_part(const AttTrainer *trainer, int level) {
+    return (double)trainer->masked[level] / 1e6;
+}
+
 // Kernels that train --tune chooses schedules for, and how many schedules they have together.
 static int64_t count_choices(const AttTrainer *trainer, int level, int64_t *schedules) {
     int64_t n = level < 0 ? 0 : trainer->gradient->n_choices[level];
@@ -96,6 +101,8 @@ static void print_json(const AttTrainer *trainer, int level) {
     json_object_set_new(all, "parameters", json_integer(count_parameters(trainer)));
     const char *multiplies = multiplies_text(trainer, level);
     json_object_set_new(all, "multiplies", multiplies ? json_string(multiplies) : json_null());
+    json_object_set_new(all, "masked",
+                        multiplies ? json_real(masked_part(trainer, level)) : json_null());
     json_object_set_new(all, "kernel_schedules", choices);
     json_object_set_new(all, "code", code);
     json_object_set_new(all, "data", fields);
@@ -125,6 +132,9 @@ static void print_text(const AttTrainer *trainer, int level) {
            (long long)count_parameters(trainer));
     printf("multiplies  %s, of a batch with its gradients\n",
            multiplies ? multiplies : "not known");
+    if (multiplies && masked_part(trainer, level) > 0)
+        printf("masked      %.1f%% of them, which masks let kernels leave out\n",
+               100 * masked_part(trainer, level));
     if (choices)
         printf("kernels     %lld schedules of %lld, for train --tune\n", (long long)schedules,
                (long long)choices);

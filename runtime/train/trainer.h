@@ -8,7 +8,7 @@
 
 #include "module.h"
 
-enum { ATT_TRAINER_ABI = 2 };
+enum { ATT_TRAINER_ABI = 3 };
 
 // First values of a trained tensor. `glorot` comes as UNIFORM.
 enum {
@@ -121,6 +121,8 @@ typedef struct {
     // By ATT_LEVEL_*: multiplies of the contractions of a call of `gradient`, each value once. A
     // formula without words: not known.
     const AttFormula *multiplies;
+    // By ATT_LEVEL_*: of a million of these, those that masks by positions let kernels leave out.
+    const int64_t *masked;
 } AttTrainer;
 
 // main() of a program made by `attc build --exe` of an entry that can be trained.

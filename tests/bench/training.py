@@ -82,11 +82,12 @@ class Peer:
 
 
 def work(attc, source, extents):
-    """Flops of a step's einsums: what the gradients need, each value computed once."""
+    """Flops of a step's einsums: what the gradients need, each value once, nothing masked."""
     options = ["-D", ",".join(f"{d}={e}" for d, e in (extents | dict(b=BATCH)).items())]
     words = [attc, "cost", source, "--entry", "Loss", "--grad", "--json", *options]
     printed = subprocess.run(words, check=True, capture_output=True, text=True).stdout
-    return 2 * json.loads(printed)["multiplies"]
+    cost = json.loads(printed)
+    return 2 * (cost["multiplies"] - cost["masked_multiplies"])
 
 
 def measure(options, talking, folder):

@@ -423,6 +423,20 @@ def test_bench_of_gradients_times_the_parts_and_both():
     assert backward["recomputed_multiplies"] >= 256 * 256 * 2 * 64
 
 
+def test_bench_counts_what_masks_leave():
+    """Of causal attention half, in every call."""
+    core = ROOT / "tests/bench/cores/multi_head_causal.attn"
+    figures = attc_json("bench", core, "-D", "n=256,m=256,h=2", "--threads", 1, "--grad")
+    assert figures["masked_multiplies"] == pytest.approx(
+        figures["multiplies"] * (1 - 257 / 512), rel=0.01)
+    for part in figures, figures["forward"], figures["backward"]:
+        work = part["multiplies"] - part["masked_multiplies"]
+        assert 0 < part["masked_multiplies"] < part["multiplies"] / 2
+        assert part["gflops"] == pytest.approx(2e-9 * work / part["seconds"])
+        fused = max(part["kernels"], key=lambda kernel: kernel["seconds"])
+        assert 0 < fused["gflops"] < 1.1 * figures["peak_gflops"]
+
+
 def test_bench_of_gradients_prints_a_table_for_each_call():
     out, _ = attc("bench", CORE, "-D", "n=64,m=64,h=2", "--threads", 1, "--grad", "--wrt", "Q")
     head, calls, *tables = out.split("\n\n")

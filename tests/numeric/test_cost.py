@@ -120,3 +120,54 @@ def test_copies_are_not_what_gradients_keep():
     assert any(b["placement"] == "workspace" and set(b["dims"]) == {"m", "d"} for b in buffers)
     saved, _ = cost("multi_head")
     assert saved == {"Q", "K", "V", "O"}
+
+
+MASKED = """
+dim d = 16
+def All(Q[n, d], K[m, d], V[m, d]):
+    return einsum(softmax(einsum(Q, K -> [n, m]), reduced_dim=m), V -> [n, d])
+def Causal(Q[n, d], K[m, d], V[m, d]):
+    L = where(index(m) <= index(n), einsum(Q, K -> [n, m]), -inf)
+    return einsum(softmax(L, reduced_dim=m), V -> [n, d])
+def Window(Q[n, d], K[m, d], V[m, d]):
+    seen = (index(m) <= index(n)) and (index(n) - index(m) < 37)
+    L = where(seen, einsum(Q, K -> [n, m]), -inf)
+    return einsum(softmax(L, reduced_dim=m), V -> [n, d])
+def Padded(Q[n, d], K[m, d], V[m, d], length[]: i32):
+    L = where(index(m) < length, einsum(Q, K -> [n, m]), -inf)
+    return einsum(softmax(L, reduced_dim=m), V -> [n, d])
+"""
+# Positions that each sees; what a length leaves is not known before it runs.
+SEEN = dict(
+    All=lambda n, m: m,
+    Causal=lambda n, m: min(n + 1, m),
+    Window=lambda n, m: max(min(n + 1, m) - max(n - 36, 0), 0),
+    Padded=lambda n, m: m,
+)
+
+
+@pytest.mark.parametrize("entry", SEEN)
+@pytest.mark.parametrize("n, m", [(300, 300), (45, 131), (131, 45)])
+@pytest.mark.parametrize("options", [[], ["--dynamic", "n,m"], ["--plan", "stream:24:32"]])
+def test_what_masks_leave_out(tmp_path, entry, n, m, options):
+    """Position by position, whatever pieces tasks work off; without a fused plan nothing is."""
+    (tmp_path / "masked.attn").write_text(MASKED)
+    words = ["cost", tmp_path / "masked.attn", "--entry", entry, "-D", f"n={n},m={m}"]
+    figures = attc_json(*words, *options)
+    seen = sum(SEEN[entry](i, m) for i in range(n))
+    assert figures["multiplies"] == 2 * n * m * 16
+    assert figures["masked_multiplies"] == pytest.approx(2 * (n * m - seen) * 16, abs=1)
+    assert any(k["seen"] == pytest.approx(seen / (n * m)) for k in figures["kernels"])
+    assert attc_json(*words, "--plan", "unfused")["masked_multiplies"] == 0
+    text = attc(*words, *options)[0]
+    assert (f"({100 - 100 * seen / (n * m):.1f}%), which masks let kernels" in text) == (
+        seen < n * m
+    )
+
+
+def test_masks_leave_out_of_gradients_what_they_leave_out_of_results(tmp_path):
+    """Of two products of the results and four of the gradients."""
+    (tmp_path / "masked.attn").write_text(MASKED)
+    words = [tmp_path / "masked.attn", "--entry", "Causal", "-D", "n=200,m=200", "--grad"]
+    masked = attc_json("cost", *words)["masked_multiplies"]
+    assert masked == pytest.approx(6 * 16 * 200 * 199 / 2, abs=6)

@@ -427,6 +427,10 @@ def test_work_is_that_of_bench(made):
     said = json.loads(lm(made, "info", "--json"))["multiplies"]
     figures = attc_json("bench", made / "lm.attn", "--grad", "-D", "b=8", "--threads", 1)
     assert eval(said, {"b": 8}) == figures["multiplies"]
+    masked = json.loads(lm(made, "info", "--json"))["masked"]
+    assert masked == pytest.approx(figures["masked_multiplies"] / figures["multiplies"], abs=1e-6)
+    assert f"masked      {100 * masked:.1f}% of them, which masks let kernels leave out\n" in lm(
+        made, "info")
     assert f"multiplies  {said}, of a batch with its gradients\n" in lm(made, "info")
 
 
@@ -440,7 +444,8 @@ def test_work_is_that_of_the_closed_form(tmp_path):
 def test_share_of_peak(made, trained):
     """A step of two batches does twice the work."""
     train(made, "twice", "--steps", 30, "--accumulate", 2)
-    of_a_batch = eval(json.loads(lm(made, "info", "--json"))["multiplies"], {"b": 4})
+    told = json.loads(lm(made, "info", "--json"))
+    of_a_batch = eval(told["multiplies"], {"b": 4}) * (1 - told["masked"])
     for name, batches in ("whole", 1), ("twice", 2):
         rows = log(made, name)
         assert rows and all(0 < float(row["share_of_peak"]) < 1.2 for row in rows)

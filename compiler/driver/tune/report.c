@@ -20,7 +20,7 @@ static double share_of_peak(const Tuner *tuner) {
     for (uint32_t i = 0; i < tuner->spaces.at.count; i++)
         seconds += tune_median(tuner->of_default[i].at, tuner->of_default[i].count);
     for (uint32_t i = 0; i < tuner->calls.count; i++)
-        multiplies += (double)tuner->calls.at[i].multiplies;
+        multiplies += (double)calls_seen(&tuner->calls.at[i]);
     double speed = tuner->points.count ? tuner->points.at[tuner->points.count - 1].speed : 1;
     return 2 * multiplies * speed / (seconds * peak_of(tuner));
 }

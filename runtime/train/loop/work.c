@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // How much of what the machine can do a step does: twice the multiplies of its contractions, each
-// value once, against a loop of multiply-adds on registers. What else a step does (maps, sums, the
-// optimizer, kernels that compute a value again) takes time and counts as no work.
+// value once and without what masks leave out, against a loop of multiply-adds on registers. What
+// else a step does (maps, sums, the optimizer, kernels that compute a value again) takes time and
+// counts as no work.
 
 #include <math.h>
 
@@ -26,7 +27,8 @@ AttWork att_work_open(AttContext *ctx, const AttTrainer *trainer, const AttCall 
     if (level < 0 ||
         !att_formula_value(&trainer->multiplies[level], gradient->extents, &multiplies))
         return (AttWork){0};
-    return (AttWork){2 * (double)multiplies * (double)batches, find_peak(ctx, level)};
+    double seen = 1 - 1e-6 * (double)trainer->masked[level];
+    return (AttWork){2 * seen * (double)multiplies * (double)batches, find_peak(ctx, level)};
 }
 
 double att_work_share(const AttWork *work, double seconds) {
