@@ -429,8 +429,7 @@ def test_work_is_that_of_bench(made):
     assert eval(said, {"b": 8}) == figures["multiplies"]
     masked = json.loads(lm(made, "info", "--json"))["masked"]
     assert masked == pytest.approx(figures["masked_multiplies"] / figures["multiplies"], abs=1e-6)
-    assert f"masked      {100 * masked:.1f}% of them, which masks let kernels leave out\n" in lm(
-        made, "info")
+    assert masked == 0  # attention over 16 positions is not fused
     assert f"multiplies  {said}, of a batch with its gradients\n" in lm(made, "info")
 
 
@@ -439,6 +438,33 @@ def test_work_is_that_of_the_closed_form(tmp_path):
     (tmp_path / "plain.attn").write_text(PLAIN)
     attc("build", tmp_path / "plain.attn", "--exe", "-o", tmp_path / "lm")
     assert json.loads(lm(tmp_path, "info", "--json"))["multiplies"] == f"{2 * 24 * 40} * b * n"
+
+
+CAUSAL = """
+dim d = 24, n = 64, k = 16
+def Loss(X[b, n, d], Y[b, n, d]):
+    param W[d, k], U[d, k]
+    Q[b, n, k] = einsum(X[b, n, d], W[d, k])
+    K[b, n, k] = einsum(X[b, n, d], U[d, k])
+    L[b, n, n'] = einsum(Q[b, n, k], K[b, n', k])
+    P[b, n, n'] = softmax(where(index(n') <= index(n), L, -inf), reduced_dim=n')
+    Z[b, n, d] = einsum(P[b, n, n'], X[b, n', d])
+    return sum((Z - Y) ** 2, reduced_dim=(b, n, d))
+"""
+
+
+def test_what_is_masked_is_no_work(tmp_path):
+    (tmp_path / "causal.attn").write_text(CAUSAL)
+    attc("build", tmp_path / "causal.attn", "--exe", "-o", tmp_path / "lm")
+    told = json.loads(lm(tmp_path, "info", "--json"))
+    words = tmp_path / "causal.attn", "--grad", "--wrt", "W,U", "-D", "b=8"
+    figures = attc_json("cost", *words)
+    assert told["multiplies"] == f"{figures['multiplies'] // 8} * b"
+    assert told["masked"] == pytest.approx(
+        figures["masked_multiplies"] / figures["multiplies"], abs=1e-6)
+    assert 0.1 < told["masked"] < 0.5
+    line = f"masked      {100 * told['masked']:.1f}% of them, which masks let kernels leave out\n"
+    assert line in lm(tmp_path, "info")
 
 
 def test_share_of_peak(made, trained):

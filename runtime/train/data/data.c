@@ -393,27 +393,40 @@ static void make_example(AttData *data, int64_t example, AttDraws *draws, int64_
         store_row(&data->ids[i], at, tensors[data->ids[i].field]);
 }
 
-AttStatus att_data_batch(AttContext *ctx, AttData *data, AttPart part, int64_t first, int64_t count,
-                         void *const *tensors) {
-    int64_t examples = att_data_examples(data, part), trained = data->examples - data->held_out;
-    bool train = part == ATT_PART_TRAIN;
-    uint64_t stream = att_stream_of(train ? "data.train" : "data.held_out");
-    if (!examples)
-        return att_fail(ctx, ATT_ARGUMENT, "no example is %s",
-                        train ? "left to train with" : "held out");
-    AttStatus status = att_watch_check(ctx, data->watches);
-    for (int64_t i = 0; i < count && !status; i++) {
-        int64_t number = first + i, place = number % examples;
+typedef struct {
+    AttData *data;
+    bool train;
+    int64_t first, count;
+    void *const *tensors;
+} Batch;
+
+static void make_batch(void *argument) {
+    const Batch *batch = argument;
+    AttData *data = batch->data;
+    int64_t trained = data->examples - data->held_out;
+    int64_t examples = batch->train ? trained : data->held_out;
+    uint64_t stream = att_stream_of(batch->train ? "data.train" : "data.held_out");
+    for (int64_t i = 0; i < batch->count; i++) {
+        int64_t number = batch->first + i, place = number % examples;
         // Trained ones are drawn for anew in each epoch; held out ones are always the same.
-        AttDraws draws = att_draws(data->seed, stream + (uint64_t)(train ? number : place));
-        if (train)
+        AttDraws draws = att_draws(data->seed, stream + (uint64_t)(batch->train ? number : place));
+        if (batch->train)
             place = att_data_place(data->seed, (uint64_t)(number / examples), examples, place);
         else
             place += trained;
         if (data->arrays)
-            att_arrays_example(data->arrays, place, i, tensors);
+            att_arrays_example(data->arrays, place, i, batch->tensors);
         else
-            make_example(data, place, &draws, i, tensors);
+            make_example(data, place, &draws, i, batch->tensors);
     }
-    return status;
+}
+
+AttStatus att_data_batch(AttContext *ctx, AttData *data, AttPart part, int64_t first, int64_t count,
+                         void *const *tensors) {
+    bool train = part == ATT_PART_TRAIN;
+    if (!att_data_examples(data, part))
+        return att_fail(ctx, ATT_ARGUMENT, "no example is %s",
+                        train ? "left to train with" : "held out");
+    Batch batch = {data, train, first, count, tensors};
+    return att_watch_read(ctx, data->watches, make_batch, &batch);
 }

@@ -27,8 +27,10 @@ typedef struct AttWatch AttWatch; // of each file; the last has no path
 // arrays: paths may be NAME=FILE. What *out has is for att_watch_close, also on failure.
 AttStatus att_watch_open(AttContext *ctx, const char *const *paths, int64_t n_paths, bool arrays,
                          AttWatch **out);
-// Are all as long as they were?
-AttStatus att_watch_check(AttContext *ctx, const AttWatch *watches);
+// Does what reads the files, and allocates nothing. Fails where one has become shorter, before or
+// meanwhile, and where one can no longer be read; what was read is part of it then.
+AttStatus att_watch_read(AttContext *ctx, const AttWatch *watches, void (*read)(void *),
+                         void *argument);
 void att_watch_close(AttWatch *watches);
 
 // ---- shards.c ----------------------------------------------------------------------------------

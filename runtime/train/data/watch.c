@@ -1,7 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-// Files of data are mapped, and one that somebody makes shorter would end the process where it is
-// read. So it is looked at before each batch: what remains is the time of a batch.
+// Files of data are mapped, and where one has become shorter or cannot be read, reading it raises
+// SIGBUS, which would end the process. So what reads a batch is left where that happens.
 
+#include <setjmp.h>
+#include <signal.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
@@ -36,7 +38,33 @@ AttStatus att_watch_open(AttContext *ctx, const char *const *paths, int64_t n_pa
     return watches ? ATT_OK : att_no_memory(ctx);
 }
 
-AttStatus att_watch_check(AttContext *ctx, const AttWatch *watches) {
+// Where to go on from when what a thread reads is lost; NULL: it reads nothing of the kind.
+static _Thread_local sigjmp_buf *reading;
+
+// Of anything else the process ends: what raised it is done again once the handler returns.
+static void on_lost(int number) {
+    if (reading)
+        siglongjmp(*reading, 1);
+    signal(number, SIG_DFL);
+}
+
+// false: it did not come to its end.
+static bool read_all(void (*read)(void *), void *argument) {
+    struct sigaction action = {.sa_handler = on_lost}, before;
+    volatile bool whole = false;
+    sigjmp_buf lost;
+    sigaction(SIGBUS, &action, &before);
+    if (sigsetjmp(lost, 1) == 0) {
+        reading = &lost;
+        read(argument);
+        whole = true;
+    }
+    reading = NULL;
+    sigaction(SIGBUS, &before, NULL);
+    return whole;
+}
+
+static AttStatus check_lengths(AttContext *ctx, const AttWatch *watches) {
     struct stat now;
     for (const AttWatch *watch = watches; watch->path; watch++)
         if (!stat(watch->path, &now) && now.st_dev == watch->seen.st_dev &&
@@ -44,6 +72,15 @@ AttStatus att_watch_check(AttContext *ctx, const AttWatch *watches) {
             return att_fail(ctx, ATT_IO, "%s: has become shorter while examples are read of it",
                             watch->path);
     return ATT_OK;
+}
+
+AttStatus att_watch_read(AttContext *ctx, const AttWatch *watches, void (*read)(void *),
+                         void *argument) {
+    AttStatus status = check_lengths(ctx, watches);
+    if (status || read_all(read, argument))
+        return status;
+    status = check_lengths(ctx, watches);
+    return status ? status : att_fail(ctx, ATT_IO, "the data can no longer be read");
 }
 
 void att_watch_close(AttWatch *watches) {
