@@ -143,29 +143,49 @@ static KernelFigure launch_figure(const TileProgram *program, uint32_t index,
     return figure;
 }
 
-// What every kernel that makes a value leaves out of it is left out.
+// Of a value and of what computes it again.
+typedef struct {
+    double seen; // the most that a kernel which makes it sees of it
+    int64_t multiplies;
+} Once;
+
+static void note_once(Map *values, Arena *arena, uint64_t hash, double seen, int64_t multiplies) {
+    Once *once = map_get(values, hash);
+    if (!once) {
+        once = arena_new_of(arena, Once);
+        *once = (Once){seen, multiplies};
+        map_put(values, hash, once);
+    }
+    once->seen = seen > once->seen ? seen : once->seen;
+}
+
 int64_t report_masked(const Compilation *compiled, const int64_t *extents) {
     Arena *arena = arena_new();
     const TileProgram *program = compiled->tile;
-    uint32_t count = compiled->fusion->graph->values.count;
-    double *seen = arena_array(arena, double, count + 1), masked = 0;
+    uint64_t *hashes = graph_hashes_once(compiled->fusion->graph, arena);
+    Map *values = map_new(arena);
     for (uint32_t i = 0; i < program->launches.count; i++) {
         const Launch *launch = &program->launches.at[i];
         const Kernel *kernel = program->kernels.at[launch->kernel];
         if (!launch_runs(launch, extents))
             continue;
-        double part = kernel_seen(kernel, launch_extents(launch, kernel, extents, arena));
+        double seen = kernel_seen(kernel, launch_extents(launch, kernel, extents, arena));
         for (uint32_t k = 0; k < launch->group->members.count; k++) {
-            double *most = &seen[launch->group->members.at[k]->id];
-            *most = part > *most ? part : *most;
+            const Value *value = launch->group->members.at[k];
+            int64_t multiplies = value_multiplies(value, extents);
+            if (multiplies > 0)
+                note_once(values, arena, hashes[value->id], seen, multiplies);
         }
     }
-    for (uint32_t i = 0; i < count; i++) {
-        int64_t multiplies = value_multiplies(compiled->fusion->graph->values.at[i], extents);
-        masked += seen[i] > 0 && multiplies > 0 ? (1 - seen[i]) * (double)multiplies : 0;
+    double masked = 0;
+    for (uint32_t v = 0; v < compiled->fusion->graph->values.count; v++) {
+        Once *once = map_get(values, hashes[v]);
+        masked += once ? (1 - once->seen) * (double)once->multiplies : 0;
+        if (once)
+            once->multiplies = 0; // counted
     }
     arena_free(arena);
-    return masked < 0x1p62 ? (int64_t)masked : 0;
+    return masked < 0x1p62 ? llround(masked) : 0;
 }
 
 CostFigures report_figures(const Compilation *compiled, const Machine *machine, int threads,
@@ -177,8 +197,8 @@ CostFigures report_figures(const Compilation *compiled, const Machine *machine, 
         .parameters = graph_parameters(compiled->built, extents),
         .multiplies = graph_multiplies(graph, extents),
         .flops = graph_flops(graph, extents),
-        .masked = report_masked(compiled, extents),
     };
+    out.masked = out.multiplies > 0 ? report_masked(compiled, extents) : 0;
     const char **names = report_value_names(compiled->plan, arena);
     add_plan_buffers(&out, compiled->plan, names, extents, arena);
     for (uint32_t i = 0; i < compiled->tile->launches.count; i++)

@@ -106,6 +106,38 @@ int64_t graph_flops(const Graph *graph, const int64_t *extents) {
     return count_live(graph, extents, count_flops);
 }
 
+// ---- values that are computed again ----
+
+// In any order, and a dim for all that are like it: what is computed again may have other names.
+static uint64_t hash_of_dims(const Graph *graph, const DimList *dims) {
+    uint64_t hash = 0;
+    for (uint32_t i = 0; i < dims->count; i++)
+        hash += hash_u64(1, graph->dims.at[dims->at[i]].like);
+    return hash;
+}
+
+static uint64_t hash_once(const Graph *graph, const Value *value, const uint64_t *hashes) {
+    if (value->op == OP_COPY || value->op == OP_RENAME)
+        return hashes[value->args[0]->id];
+    uint64_t hash =
+        hash_u64(hash_of_dims(graph, &value->dims), (uint64_t)value->op << 32 | value->elem);
+    hash = hash_bytes(hash, &value->number, sizeof value->number);
+    hash = hash_u64(hash, (uint64_t)value->offset);
+    if (value->op == OP_INPUT)
+        hash = hash_text(hash, value->written);
+    uint64_t args = 0;
+    for (uint32_t k = 0; k < value->n_args; k++)
+        args += hash_u64(2, hashes[value->args[k]->id]);
+    return hash_u64(hash, args);
+}
+
+uint64_t *graph_hashes_once(const Graph *graph, Arena *arena) {
+    uint64_t *hashes = arena_array(arena, uint64_t, graph->values.count + 1);
+    for (uint32_t i = 0; i < graph->values.count; i++)
+        hashes[i] = hash_once(graph, graph->values.at[i], hashes);
+    return hashes;
+}
+
 // ---- as a formula of the dims of run time ----
 
 typedef struct {

@@ -486,6 +486,8 @@ const Formula *graph_multiplies_formula(const Graph *graph, Arena *arena);
 int64_t graph_flops(const Graph *graph, const int64_t *extents);
 int64_t value_flops(const Value *value, const int64_t *extents);
 int64_t value_multiplies(const Value *value, const int64_t *extents);
+// By value id, of its meaning: the same for a value and for what computes it again.
+uint64_t *graph_hashes_once(const Graph *graph, Arena *arena);
 int64_t graph_parameters(const Graph *graph, const int64_t *extents); // elements of ROLE_PARAM
 
 // ---- shifted.c ---------------------------------------------------------------------------------

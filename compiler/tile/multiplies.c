@@ -171,7 +171,10 @@ double kernel_multiplies(const Kernel *kernel, const int64_t *extents) {
     return nodes_multiplies(&kernel->body, NULL, extents, false);
 }
 
+// The ranges of a contraction kernel cut its sums and leave nothing out.
 double kernel_seen(const Kernel *kernel, const int64_t *extents) {
+    if (kernel->schedule.kind == SCHEDULE_CONTRACT)
+        return 1;
     double all = kernel_multiplies(kernel, extents);
     return all > 0 ? nodes_multiplies(&kernel->body, NULL, extents, true) / all : 1;
 }

@@ -85,8 +85,9 @@ typedef struct {
     int32_t panel_width;
     // OUT and SCRATCH. Every element that the current ranges reach begins with this number where
     // the buffer is made, and whatever combines, combines with it. Without one the first combining
-    // store to an element since the buffer was made sets it; where a dim that stores combine over
-    // has no positions, it begins with what a sum of nothing is (kernel_combines).
+    // store to an element since the buffer was made sets it (a range of what is combined over must
+    // have known ends then, and one that begins later goes on with it); where a dim that stores
+    // combine over has no positions, it begins with what a sum of nothing is (kernel_combines).
     bool has_initial;
     double initial;
     // OUT with an initial value: -1, or an argument, one number of i64. Where that is not 0, the

@@ -99,6 +99,33 @@ static bool moves(const Checker *c, const Access *to, uint32_t made, uint32_t ra
     return false;
 }
 
+// The end of a range as a number; `none` where it has none there, -1 where it is no number.
+static int64_t fixed_end(const Node *range, int32_t at, int64_t none) {
+    if (at < 0)
+        return none;
+    const Bound *bound = &range->bounds.at[at];
+    return bound->kind == BOUND_NUMBER ? bound->number : -1;
+}
+
+// Is it a range that the sums of `to` lie across, from one known position to another? Where it
+// begins, or -1.
+static int64_t fixed_part(const Checker *c, const Node *node, const Access *to) {
+    int64_t extent = c->kernel->dims.at[node->dim].extent;
+    if (node->kind != NODE_RANGE || access_has_dim(to, node->dim) || extent == EXTENT_DYNAMIC ||
+        node->align != 1)
+        return -1;
+    int64_t lo = fixed_end(node, node->lo, 0), hi = fixed_end(node, node->hi, extent);
+    return lo >= 0 && lo < hi && hi <= extent ? lo : -1;
+}
+
+// Does it go on with sums that were begun by what came before?
+static bool goes_on(const Checker *c, const Access *to) {
+    bool later = false;
+    for (uint32_t l = verify_made(c, to->buffer); l < c->n_around; l++)
+        later = later || fixed_part(c, c->around[l], to) > 0;
+    return later && c->combined[to->buffer];
+}
+
 // Without an initial value an element is set when all that is summed over stands where it began:
 // there must be such a point, and it must come first.
 static bool check_combining(Checker *c, const Stage *stage, const Access *to) {
@@ -107,6 +134,8 @@ static bool check_combining(Checker *c, const Stage *stage, const Access *to) {
         return true;
     if (c->ordered[to->buffer])
         return verify_broken(c, "%s is added to in turn and has no initial value", buffer->name);
+    if (goes_on(c, to))
+        return true;
     if (c->combined[to->buffer])
         return verify_broken(c, "%s is combined in two places and has no initial value",
                              buffer->name);
@@ -121,7 +150,9 @@ static bool check_combining(Checker *c, const Stage *stage, const Access *to) {
             !access_has_dim(to, dim))
             return verify_broken(c, "%s is combined backwards over %s and has no initial value",
                                  buffer->name, verify_dim_name(c, dim));
-        if (c->around[l]->kind == NODE_RANGE && (!access_has_dim(to, dim) || moves(c, to, made, l)))
+        bool begins = fixed_part(c, c->around[l], to) == 0;
+        if (c->around[l]->kind == NODE_RANGE &&
+            ((!access_has_dim(to, dim) && !begins) || moves(c, to, made, l)))
             return verify_broken(c, "%s is combined in a range of %s and has no initial value",
                                  buffer->name, verify_dim_name(c, dim));
     }

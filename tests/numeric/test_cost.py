@@ -133,6 +133,9 @@ def Window(Q[n, d], K[m, d], V[m, d]):
     seen = (index(m) <= index(n)) and (index(n) - index(m) < 37)
     L = where(seen, einsum(Q, K -> [n, m]), -inf)
     return einsum(softmax(L, reduced_dim=m), V -> [n, d])
+def Nothing(Q[n, d], K[m, d], V[m, d]):
+    L = where(index(m) < 0, einsum(Q, K -> [n, m]), -inf)
+    return einsum(softmax(L, reduced_dim=m), V -> [n, d])
 def Padded(Q[n, d], K[m, d], V[m, d], length[]: i32):
     L = where(index(m) < length, einsum(Q, K -> [n, m]), -inf)
     return einsum(softmax(L, reduced_dim=m), V -> [n, d])
@@ -142,6 +145,7 @@ SEEN = dict(
     All=lambda n, m: m,
     Causal=lambda n, m: min(n + 1, m),
     Window=lambda n, m: max(min(n + 1, m) - max(n - 36, 0), 0),
+    Nothing=lambda n, m: 0,
     Padded=lambda n, m: m,
 )
 
@@ -171,3 +175,11 @@ def test_masks_leave_out_of_gradients_what_they_leave_out_of_results(tmp_path):
     words = [tmp_path / "masked.attn", "--entry", "Causal", "-D", "n=200,m=200", "--grad"]
     masked = attc_json("cost", *words)["masked_multiplies"]
     assert masked == pytest.approx(6 * 16 * 200 * 199 / 2, abs=6)
+
+
+@pytest.mark.parametrize("options", [[], ["--checkpoint", "layers"]])
+def test_what_is_computed_again_is_masked_once(options):
+    """Six products of each head and layer; logits are computed again for gradients."""
+    figures = attc_json("cost", EXAMPLES / "lm.attn", "--entry", "Loss", "-D", "b=1", "--grad",
+                        *options)
+    assert figures["masked_multiplies"] == 6 * 6 * 8 * 32 * (256 * 255 // 2)

@@ -293,6 +293,95 @@ static void test_verifier_refuses(void **state) {
     }
 }
 
+// ---- sums of which the last part stands apart ---------------------------------------------------
+
+typedef struct {
+    Kernel *k;
+    TileDimId n, d;
+    uint16_t x, sums;
+    Node *before, *behind;
+} Halves;
+
+static Bound at_number(int64_t number) {
+    return (Bound){.kind = BOUND_NUMBER, .number = number};
+}
+
+// y[n] = the sum of x[n d] over d, its first 6 positions and then the others, once more y = y.
+static Halves halves_new(Arena *arena) {
+    Halves h = {.k = kernel_new(arena, "halves")};
+    Kernel *k = h.k;
+    h.n = kernel_add_dim(k, "n", EXTENT_DYNAMIC);
+    h.d = kernel_add_dim(k, "d", 8);
+    h.x = kernel_add_argument(k, "x", ELEM_F32, PLACE_IN, TILE_DIMS(h.n, h.d));
+    h.sums = kernel_add_argument(k, "y", ELEM_F32, PLACE_OUT, TILE_DIMS(h.n));
+    h.before = node_range(k, &k->body, h.d);
+    h.before->hi = range_bound(k, h.before, at_number(6));
+    Node *loop = node_loop(k, &h.before->body, LOOP_SEQUENTIAL, h.d, 2);
+    store(k, &loop->body, TILE_DIMS(h.n, h.d), SINK_SUM, h.sums, h.x);
+    h.behind = node_range(k, &k->body, h.d);
+    h.behind->lo = range_bound(k, h.behind, at_number(6));
+    loop = node_loop(k, &h.behind->body, LOOP_SEQUENTIAL, h.n, 4);
+    store(k, &loop->body, TILE_DIMS(h.n, h.d), SINK_SUM, h.sums, h.x);
+    store(k, &loop->body, TILE_DIMS(h.n), SINK_SET, h.sums, h.sums);
+    return h;
+}
+
+static void spoil_first_half_empty(Halves *h) {
+    h->before->bounds.at[h->before->hi].number = 0;
+}
+static void spoil_first_half_too_long(Halves *h) {
+    h->before->bounds.at[h->before->hi].number = 9;
+}
+static void spoil_first_half_of_rows(Halves *h) {
+    h->before->hi = range_bound(h->k, h->before, (Bound){.kind = BOUND_EXTENT, .dim = h->n});
+}
+static void spoil_first_half_later(Halves *h) {
+    h->before->lo = range_bound(h->k, h->before, at_number(1));
+}
+static void spoil_second_half_again(Halves *h) {
+    h->behind->lo = -1;
+}
+static void spoil_second_half_alone(Halves *h) {
+    h->k->body.at[0] = h->k->body.at[1];
+    h->k->body.count = 1;
+}
+static void spoil_second_half_rounded(Halves *h) {
+    h->behind->align = 2;
+}
+static void spoil_unknown_extent(Halves *h) {
+    h->k->dims.at[h->d].extent = EXTENT_DYNAMIC;
+}
+
+static void test_last_part_apart(void **state) {
+    (void)state;
+    static const struct {
+        void (*spoil)(Halves *);
+        const char *says;
+    } cases[] = {
+        {spoil_first_half_empty, "y is combined in a range of d"},
+        {spoil_first_half_too_long, "y is combined in a range of d"},
+        {spoil_first_half_of_rows, "y is combined in a range of d"},
+        {spoil_first_half_later, "y is combined in a range of d"},
+        {spoil_second_half_again, "y is combined in two places"},
+        {spoil_second_half_alone, "y is combined in a range of d"},
+        {spoil_second_half_rounded, "y is combined in two places"},
+        {spoil_unknown_extent, "y is combined in a range of d"},
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+        Arena *arena = arena_new();
+        Halves h = halves_new(arena);
+        Text why = {.arena = arena};
+        if (!kernel_check(h.k, &why))
+            fail_msg("%s", why.at);
+        cases[i].spoil(&h);
+        if (kernel_check(h.k, &why))
+            fail_msg("nothing found where \"%s\" was expected", cases[i].says);
+        if (!strstr(why.at, cases[i].says))
+            fail_msg("\"%s\" was expected, not \"%s\"", cases[i].says, why.at);
+        arena_free(arena);
+    }
+}
+
 // ---- tasks of one part each ---------------------------------------------------------------------
 
 typedef struct {
@@ -474,6 +563,7 @@ static void test_turns(void **state) {
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_verifier_refuses),
+        cmocka_unit_test(test_last_part_apart),
         cmocka_unit_test(test_parts),
         cmocka_unit_test(test_turns),
     };

@@ -127,18 +127,26 @@ static bool reads_before(const Group *group) {
     return false;
 }
 
-// The argument that can hold the sums: the contraction itself, or the only result when it has the
-// same dims and nothing is read from there.
+// Do all results have the dims of the contraction? One stage computes them then.
+static bool are_alike(const Group *group, const Value *c) {
+    bool alike = true;
+    for (uint32_t i = 0; i < group->outputs.count; i++)
+        alike = alike && dims_equal(&group->outputs.at[i]->dims, &c->dims);
+    return alike;
+}
+
+// The argument that can hold the sums: the contraction itself, or a result when all have the same
+// dims and nothing is read from there.
 static void find_result(Contract *x) {
     const Lowering *lower = x->lower;
     const Group *group = lower->group;
-    bool alone = group->outputs.count == 1 && !reads_before(group);
+    bool takes = are_alike(group, x->c) && !reads_before(group);
     x->result = NO_BUFFER;
     x->result_order = (TileDimList){0};
     uint32_t first = lower->kernel->n_args - group->outputs.count;
     for (uint32_t i = 0; i < group->outputs.count; i++) {
         const Value *output = group->outputs.at[i];
-        bool fits = output == x->c || (alone && dims_equal(&output->dims, &x->c->dims));
+        bool fits = output == x->c || takes;
         if (fits && output->elem == x->elem)
             x->result = (int)(first + i);
         if (i == 0 || fits)
