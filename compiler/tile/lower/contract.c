@@ -10,6 +10,9 @@
 //         contract C += A * P                 microkernel, rows=n lanes=f
 //       compute C = max(C, 0)                 epilogue
 //
+// Where a task works off its rows in smaller pieces, the epilogue follows each of them while it is
+// near: inside the loop over them if all is summed in one block, else the last block stands apart.
+//
 // Dims are batch (in both operands and the result), rows (result and operand a), lanes (result and
 // operand b) or summed. Which operand is b, and which of several row or lane dims the microkernel
 // runs along, says ContractAxes; the others are loops. Where the lanes are not the result's
