@@ -99,7 +99,8 @@ static void count_work(Calls *calls, Options *options) {
     extents = tensors_extents(&calls->tensors, forward->fusion->graph, arena);
     at[FORWARD].masked = report_masked(forward, extents);
     at[BACKWARD].multiplies = at[BOTH].multiplies - at[FORWARD].multiplies;
-    at[BACKWARD].masked = at[BOTH].masked - at[FORWARD].masked;
+    at[BACKWARD].masked =
+        at[BOTH].masked > at[FORWARD].masked ? at[BOTH].masked - at[FORWARD].masked : 0;
 }
 
 int64_t calls_seen(const Call *call) {

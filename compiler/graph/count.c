@@ -125,10 +125,12 @@ static uint64_t hash_once(const Graph *graph, const Value *value, const uint64_t
     hash = hash_u64(hash, (uint64_t)value->offset);
     if (value->op == OP_INPUT)
         hash = hash_text(hash, value->written);
-    uint64_t args = 0;
-    for (uint32_t k = 0; k < value->n_args; k++)
-        args += hash_u64(2, hashes[value->args[k]->id]);
-    return hash_u64(hash, args);
+    bool any_order = value->op == OP_CONTRACT || op_commutes(value->op);
+    for (uint32_t k = 0; k < value->n_args; k++) {
+        uint64_t arg = hash_u64(2, hashes[value->args[k]->id]);
+        hash = any_order ? hash + arg : hash_u64(hash, arg);
+    }
+    return hash_u64(3, hash);
 }
 
 uint64_t *graph_hashes_once(const Graph *graph, Arena *arena) {

@@ -168,7 +168,8 @@ static double nodes_multiplies(const NodeList *body, const Around *around, const
 }
 
 double kernel_multiplies(const Kernel *kernel, const int64_t *extents) {
-    return nodes_multiplies(&kernel->body, NULL, extents, false);
+    bool cuts = kernel->schedule.kind == SCHEDULE_CONTRACT; // its ranges are parts of a sum
+    return nodes_multiplies(&kernel->body, NULL, extents, cuts);
 }
 
 // The ranges of a contraction kernel cut its sums and leave nothing out.

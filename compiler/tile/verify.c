@@ -292,7 +292,7 @@ bool kernel_check(const Kernel *kernel, Text *why) {
     Checker c = {.kernel = kernel, .why = why};
     c.scope = arena_array(why->arena, int, kernel->buffers.count + 1);
     c.stored = arena_array(why->arena, bool, kernel->buffers.count + 1);
-    c.combined = arena_array(why->arena, bool, kernel->buffers.count + 1);
+    c.combined = arena_array(why->arena, Combined, kernel->buffers.count + 1);
     c.ordered = arena_array(why->arena, const Node *, kernel->buffers.count + 1);
     for (uint32_t i = 0; i < kernel->buffers.count; i++)
         c.scope[i] = -1;

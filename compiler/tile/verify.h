@@ -6,6 +6,12 @@
 #include "tile/tile.h"
 
 enum { AROUND_MAX = 64 };
+// What has combined into a buffer without an initial value.
+typedef struct {
+    bool any;
+    SinkMode mode;
+    const Node *part; // the range of known ends in which it did, of what is combined over; or NULL
+} Combined;
 typedef struct {
     const Kernel *kernel;
     Text *why;
@@ -16,7 +22,7 @@ typedef struct {
     // are made inside the parallel loops.
     int *scope;
     bool *stored;         // per buffer: a stage before this one stores to it
-    bool *combined;       // and combines
+    Combined *combined;   // per buffer: by a stage before this one
     const Node **ordered; // per buffer: the ordered loop in which tasks add to it
     uint32_t n_ordered;   // such loops so far
     bool counts_on_rows;  // that each task has a position of the innermost parallel dim

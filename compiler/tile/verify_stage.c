@@ -107,42 +107,53 @@ static int64_t fixed_end(const Node *range, int32_t at, int64_t none) {
     return bound->kind == BOUND_NUMBER ? bound->number : -1;
 }
 
-// Is it a range that the sums of `to` lie across, from one known position to another? Where it
-// begins, or -1.
-static int64_t fixed_part(const Checker *c, const Node *node, const Access *to) {
-    int64_t extent = c->kernel->dims.at[node->dim].extent;
-    if (node->kind != NODE_RANGE || access_has_dim(to, node->dim) || extent == EXTENT_DYNAMIC ||
-        node->align != 1)
-        return -1;
-    int64_t lo = fixed_end(node, node->lo, 0), hi = fixed_end(node, node->hi, extent);
-    return lo >= 0 && lo < hi && hi <= extent ? lo : -1;
+// The only range around since the buffer of `to` was made, if it is one of what is combined over
+// and from one known position to another; NULL: there is none, or more than that.
+static const Node *fixed_part(const Checker *c, const Access *to) {
+    const Node *part = NULL;
+    for (uint32_t l = verify_made(c, to->buffer); l < c->n_around; l++) {
+        if (c->around[l]->kind != NODE_RANGE)
+            continue;
+        if (part)
+            return NULL;
+        part = c->around[l];
+    }
+    int64_t extent = part ? c->kernel->dims.at[part->dim].extent : EXTENT_DYNAMIC;
+    if (extent == EXTENT_DYNAMIC || access_has_dim(to, part->dim) || part->align != 1)
+        return NULL;
+    int64_t lo = fixed_end(part, part->lo, 0), hi = fixed_end(part, part->hi, extent);
+    return lo >= 0 && lo < hi && hi <= extent ? part : NULL;
 }
 
-// Does it go on with sums that were begun by what came before?
-static bool goes_on(const Checker *c, const Access *to) {
-    bool later = false;
-    for (uint32_t l = verify_made(c, to->buffer); l < c->n_around; l++)
-        later = later || fixed_part(c, c->around[l], to) > 0;
-    return later && c->combined[to->buffer];
+// Does it go on where what was combined before ended?
+static bool goes_on(const Checker *c, const Access *to, SinkMode mode) {
+    const Combined *before = &c->combined[to->buffer];
+    const Node *part = fixed_part(c, to);
+    return part && before->part && part->dim == before->part->dim && mode == before->mode &&
+           fixed_end(part, part->lo, 0) == fixed_end(before->part, before->part->hi, -1);
 }
 
 // Without an initial value an element is set when all that is summed over stands where it began:
 // there must be such a point, and it must come first.
-static bool check_combining(Checker *c, const Stage *stage, const Access *to) {
+static bool check_combining(Checker *c, const Stage *stage, const Access *to, SinkMode mode) {
     const TileBuffer *buffer = buffer_of(c, to);
     if (buffer->has_initial || buffer->place == PLACE_BOTH)
         return true;
     if (c->ordered[to->buffer])
         return verify_broken(c, "%s is added to in turn and has no initial value", buffer->name);
-    if (goes_on(c, to))
+    if (goes_on(c, to, mode)) {
+        c->combined[to->buffer].part = fixed_part(c, to);
         return true;
-    if (c->combined[to->buffer])
+    }
+    if (c->combined[to->buffer].any)
         return verify_broken(c, "%s is combined in two places and has no initial value",
                              buffer->name);
     if (c->stored[to->buffer])
         return verify_broken(c, "%s is stored to before it is combined and has no initial value",
                              buffer->name);
-    c->combined[to->buffer] = true;
+    const Node *part = fixed_part(c, to);
+    bool begins = part && fixed_end(part, part->lo, 0) == 0;
+    c->combined[to->buffer] = (Combined){true, mode, begins ? part : NULL};
     uint32_t made = verify_made(c, to->buffer);
     for (uint32_t l = made; l < c->n_around; l++) {
         TileDimId dim = c->around[l]->dim;
@@ -150,7 +161,6 @@ static bool check_combining(Checker *c, const Stage *stage, const Access *to) {
             !access_has_dim(to, dim))
             return verify_broken(c, "%s is combined backwards over %s and has no initial value",
                                  buffer->name, verify_dim_name(c, dim));
-        bool begins = fixed_part(c, c->around[l], to) == 0;
         if (c->around[l]->kind == NODE_RANGE &&
             ((!access_has_dim(to, dim) && !begins) || moves(c, to, made, l)))
             return verify_broken(c, "%s is combined in a range of %s and has no initial value",
@@ -321,7 +331,7 @@ static bool check_sink(Checker *c, const Stage *stage, const Sink *sink) {
     if (sink->mode == SINK_TOP && !elem_is_float(buffer->elem))
         return verify_broken(c, "the top of %s, which is no float", buffer->name);
     if (sink->mode != SINK_SET)
-        return check_combining(c, stage, &sink->to);
+        return check_combining(c, stage, &sink->to, sink->mode);
     for (int i = 0; i < stage->n_dims; i++)
         if (!access_has_dim(&sink->to, stage->dims[i]) && !is_single(c, stage->dims[i]) &&
             term_depends(stage, sink->term, stage->dims[i], sink->to.buffer))
@@ -503,7 +513,7 @@ static bool check_contract(Checker *c, const Stage *stage) {
         (stage->cols != TILE_DIM_NONE && stage->col_block < 1))
         return verify_broken(c, "contract: blocks must be at least 1");
     return check_factors(c, stage) && check_store(c, &stage->c) &&
-           check_combining(c, stage, &stage->c) && check_layouts(c, stage);
+           check_combining(c, stage, &stage->c, SINK_SUM) && check_layouts(c, stage);
 }
 
 // ---- orders ----

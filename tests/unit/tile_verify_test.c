@@ -341,6 +341,23 @@ static void spoil_first_half_later(Halves *h) {
 static void spoil_second_half_again(Halves *h) {
     h->behind->lo = -1;
 }
+static void spoil_second_half_with_gap(Halves *h) {
+    h->behind->bounds.at[h->behind->lo].number = 7;
+}
+static void spoil_second_half_too_early(Halves *h) {
+    h->behind->bounds.at[h->behind->lo].number = 4;
+}
+static void spoil_second_half_otherwise(Halves *h) {
+    h->behind->body.at[0]->body.at[0]->stage->sinks.at[0].mode = SINK_MAX;
+}
+static void spoil_first_half_of_some_rows(Halves *h) {
+    Node *some = node_range(h->k, &h->k->body, h->n);
+    some->hi = range_bound(h->k, some, at_number(4));
+    some->body = h->before->body;
+    h->before->body = (NodeList){0};
+    vec_push(h->k->arena, &h->before->body, some);
+    h->k->body.count--;
+}
 static void spoil_second_half_alone(Halves *h) {
     h->k->body.at[0] = h->k->body.at[1];
     h->k->body.count = 1;
@@ -363,6 +380,10 @@ static void test_last_part_apart(void **state) {
         {spoil_first_half_of_rows, "y is combined in a range of d"},
         {spoil_first_half_later, "y is combined in a range of d"},
         {spoil_second_half_again, "y is combined in two places"},
+        {spoil_second_half_with_gap, "y is combined in two places"},
+        {spoil_second_half_too_early, "y is combined in two places"},
+        {spoil_second_half_otherwise, "y is combined in two places"},
+        {spoil_first_half_of_some_rows, "y is combined in a range of d"},
         {spoil_second_half_alone, "y is combined in a range of d"},
         {spoil_second_half_rounded, "y is combined in two places"},
         {spoil_unknown_extent, "y is combined in a range of d"},

@@ -163,6 +163,11 @@ static double bound_position(const Walk *w, const Node *range, int32_t at, doubl
 
 static void walk_nodes(Walk *w, const NodeList *body);
 
+// Is the end of a range a number, or the one outside?
+static bool is_fixed(const Node *range, int32_t at) {
+    return at < 0 || range->bounds.at[at].kind == BOUND_NUMBER;
+}
+
 static void walk_range(Walk *w, const Node *node) {
     double low = w->low[node->dim], length = w->length[node->dim];
     double from = low, to = low + length;
@@ -175,7 +180,7 @@ static void walk_range(Walk *w, const Node *node) {
     bool known = w->known[node->dim];
     w->low[node->dim] = from;
     w->length[node->dim] = larger(to - from, 0);
-    w->known[node->dim] = false;
+    w->known[node->dim] = known && is_fixed(node, node->lo) && is_fixed(node, node->hi);
     cost_open_frame(w, TILE_DIM_NONE, 1);
     walk_nodes(w, &node->body);
     cost_close_frame(w);

@@ -11,7 +11,8 @@
 //       compute C = max(C, 0)                 epilogue
 //
 // Where a task works off its rows in smaller pieces, the epilogue follows each of them while it is
-// near: inside the loop over them if all is summed in one block, else the last block stands apart.
+// near: inside the loop over them if all is summed in one block, else the last block stands apart,
+// if one summed dim is cut, of known extent.
 //
 // Dims are batch (in both operands and the result), rows (result and operand a), lanes (result and
 // operand b) or summed. Which operand is b, and which of several row or lane dims the microkernel
@@ -130,7 +131,7 @@ static bool reads_before(const Group *group) {
     return false;
 }
 
-// Do all results have the dims of the contraction? One stage computes them then.
+// Do all results have the dims of the contraction, so that one stage computes them?
 static bool are_alike(const Group *group, const Value *c) {
     bool alike = true;
     for (uint32_t i = 0; i < group->outputs.count; i++)
@@ -143,17 +144,21 @@ static bool are_alike(const Group *group, const Value *c) {
 static void find_result(Contract *x) {
     const Lowering *lower = x->lower;
     const Group *group = lower->group;
-    bool takes = are_alike(group, x->c) && !reads_before(group);
+    bool stored = false; // itself
+    for (uint32_t i = 0; i < group->outputs.count; i++)
+        stored = stored || (group->outputs.at[i] == x->c && x->c->elem == x->elem);
+    bool takes = !stored && are_alike(group, x->c) && !reads_before(group);
     x->result = NO_BUFFER;
     x->result_order = (TileDimList){0};
     uint32_t first = lower->kernel->n_args - group->outputs.count;
     for (uint32_t i = 0; i < group->outputs.count; i++) {
         const Value *output = group->outputs.at[i];
         bool fits = output == x->c || takes;
-        if (fits && output->elem == x->elem)
-            x->result = (int)(first + i);
-        if (i == 0 || fits)
+        bool holds = fits && output->elem == x->elem && x->result == NO_BUFFER;
+        if (i == 0 || holds)
             x->result_order = lower_buffer_dims(lower, (uint16_t)(first + i));
+        if (holds)
+            x->result = (int)(first + i);
     }
 }
 

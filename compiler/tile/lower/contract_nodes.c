@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // The nodes of a contraction kernel, outermost first: tasks, blocks of the summed dims, packing,
-// batches, blocks of rows, the contract stage; after them the epilogue. contract.c shows the
-// whole.
+// batches, blocks of rows, the contract stage; after them, or after each block of rows of the last
+// block of the sum, the epilogue. contract.c shows the whole.
 #include "tile/lower/contract.h"
 
 #include "tile/schedule/schedule.h"
@@ -234,7 +234,7 @@ static bool has_pieces(const Contract *x) {
     return any;
 }
 
-// The only summed dim that comes in blocks, if it is known how many there are: -1: there is none.
+// The only summed dim that comes in blocks, if their number is known. -1: there is none.
 static int only_cut(const Contract *x, const int64_t *steps, int cut) {
     int i = 0;
     while (i < x->k.count && is_whole(x, x->k.at[i], steps[i]))
@@ -243,9 +243,10 @@ static int only_cut(const Contract *x, const int64_t *steps, int cut) {
     return known ? i : -1;
 }
 
-// The last block apart from those before it: each piece goes on to the epilogue while it is near.
-// With 2048 rows, 768 summed and 3072 lanes a bias took a quarter of the time, as a task that is
-// swept once more lies in L3 or in memory.
+// The last block apart from those before it (a loop of one turn, which gives what is packed the
+// room of a block): each piece goes on to the epilogue while it is near. With 2048 rows, 768 summed
+// and 3072 lanes a bias took a quarter of the time, as a task that is swept once more lies in L3 or
+// in memory.
 static void emit_last_apart(Contract *x, TileDimId dim, int64_t step, NodeList *into) {
     Kernel *kernel = x->lower->kernel;
     int64_t last = (kernel->dims.at[dim].extent - 1) / step * step;
@@ -256,7 +257,8 @@ static void emit_last_apart(Contract *x, TileDimId dim, int64_t step, NodeList *
         x, open_pieces(x, &node_loop(kernel, &before->body, LOOP_SEQUENTIAL, dim, step)->body));
     behind = node_range(kernel, into, dim);
     behind->lo = range_bound(kernel, behind, bound);
-    NodeList *piece = open_pieces(x, &behind->body);
+    NodeList *piece =
+        open_pieces(x, &node_loop(kernel, &behind->body, LOOP_SEQUENTIAL, dim, step)->body);
     emit_contract(x, piece);
     finish(x, piece);
 }

@@ -27,8 +27,9 @@ typedef struct AttWatch AttWatch; // of each file; the last has no path
 // arrays: paths may be NAME=FILE. What *out has is for att_watch_close, also on failure.
 AttStatus att_watch_open(AttContext *ctx, const char *const *paths, int64_t n_paths, bool arrays,
                          AttWatch **out);
-// Does what reads the files, and allocates nothing. Fails where one has become shorter, before or
-// meanwhile, and where one can no longer be read; what was read is part of it then.
+// Does what reads the files, and allocates nothing, in one thread at a time. Fails where one has
+// become shorter, before or meanwhile, and where one can no longer be read; what was read is part
+// of it then.
 AttStatus att_watch_read(AttContext *ctx, const AttWatch *watches, void (*read)(void *),
                          void *argument);
 void att_watch_close(AttWatch *watches);

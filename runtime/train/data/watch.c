@@ -41,11 +41,12 @@ AttStatus att_watch_open(AttContext *ctx, const char *const *paths, int64_t n_pa
 // Where to go on from when what a thread reads is lost; NULL: it reads nothing of the kind.
 static _Thread_local sigjmp_buf *reading;
 
-// Of anything else the process ends: what raised it is done again once the handler returns.
+// Of anything else the process ends, once the handler returns.
 static void on_lost(int number) {
     if (reading)
         siglongjmp(*reading, 1);
     signal(number, SIG_DFL);
+    raise(number);
 }
 
 // false: it did not come to its end.
@@ -77,10 +78,11 @@ static AttStatus check_lengths(AttContext *ctx, const AttWatch *watches) {
 AttStatus att_watch_read(AttContext *ctx, const AttWatch *watches, void (*read)(void *),
                          void *argument) {
     AttStatus status = check_lengths(ctx, watches);
-    if (status || read_all(read, argument))
+    if (status)
         return status;
-    status = check_lengths(ctx, watches);
-    return status ? status : att_fail(ctx, ATT_IO, "the data can no longer be read");
+    bool whole = read_all(read, argument);
+    status = check_lengths(ctx, watches); // behind the end of a file the last page holds zeros
+    return status || whole ? status : att_fail(ctx, ATT_IO, "the data can no longer be read");
 }
 
 void att_watch_close(AttWatch *watches) {
