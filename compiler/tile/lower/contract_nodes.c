@@ -267,17 +267,19 @@ void contract_emit(Contract *x) {
     NodeList *into = open_parallel(x, &x->lower->kernel->body), *piece;
     int64_t steps[TILE_RANK_MAX];
     int cut = block_steps(x, steps), only = cut ? only_cut(x, steps, cut) : -1;
-    if (!cut)
+    // What is turned on its way out of the tile is turned in blocks, which pieces would cut.
+    bool along = dims_last_of(&x->result_order) == x->lanes;
+    if (!cut && along)
         into = open_pieces(x, into);
     if (x->result == NO_BUFFER)
         make_tile(x, into);
     else
         x->c_access = access_plain(x->lower->kernel, (uint16_t)x->result);
-    if (only >= 0 && has_epilogue(x) && has_pieces(x)) {
+    if (only >= 0 && along && has_epilogue(x) && has_pieces(x)) {
         emit_last_apart(x, x->k.at[only], steps[only], into);
         return;
     }
-    piece = cut ? open_pieces(x, open_blocks(x, steps, into)) : into;
+    piece = !cut && along ? into : open_pieces(x, open_blocks(x, steps, into));
     emit_contract(x, piece);
     finish(x, into);
 }
