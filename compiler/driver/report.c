@@ -148,13 +148,19 @@ typedef struct {
     double seen; // the most that a kernel which makes it sees of it
     int64_t multiplies;
 } Once;
+typedef struct {
+    Arena *arena;
+    Map *known; // by hash: one of these
+    VEC(Once *) all;
+} OnceList;
 
-static void note_once(Map *values, Arena *arena, uint64_t hash, double seen, int64_t multiplies) {
-    Once *once = map_get(values, hash);
+static void note_once(OnceList *list, uint64_t hash, double seen, int64_t multiplies) {
+    Once *once = map_get(list->known, hash);
     if (!once) {
-        once = arena_new_of(arena, Once);
+        once = arena_new_of(list->arena, Once);
         *once = (Once){seen, multiplies};
-        map_put(values, hash, once);
+        map_put(list->known, hash, once);
+        vec_push(list->arena, &list->all, once);
     }
     once->seen = seen > once->seen ? seen : once->seen;
 }
@@ -163,7 +169,7 @@ int64_t report_masked(const Compilation *compiled, const int64_t *extents) {
     Arena *arena = arena_new();
     const TileProgram *program = compiled->tile;
     uint64_t *hashes = graph_hashes_once(compiled->fusion->graph, arena);
-    Map *values = map_new(arena);
+    OnceList list = {.arena = arena, .known = map_new(arena)};
     for (uint32_t i = 0; i < program->launches.count; i++) {
         const Launch *launch = &program->launches.at[i];
         const Kernel *kernel = program->kernels.at[launch->kernel];
@@ -174,16 +180,12 @@ int64_t report_masked(const Compilation *compiled, const int64_t *extents) {
             const Value *value = launch->group->members.at[k];
             int64_t multiplies = value_multiplies(value, extents);
             if (multiplies > 0)
-                note_once(values, arena, hashes[value->id], seen, multiplies);
+                note_once(&list, hashes[value->id], seen, multiplies);
         }
     }
     double masked = 0;
-    for (uint32_t v = 0; v < compiled->fusion->graph->values.count; v++) {
-        Once *once = map_get(values, hashes[v]);
-        masked += once ? (1 - once->seen) * (double)once->multiplies : 0;
-        if (once)
-            once->multiplies = 0; // counted
-    }
+    for (uint32_t i = 0; i < list.all.count; i++)
+        masked += (1 - list.all.at[i]->seen) * (double)list.all.at[i]->multiplies;
     arena_free(arena);
     return masked < 0x1p62 ? llround(masked) : 0;
 }

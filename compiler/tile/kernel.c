@@ -207,6 +207,10 @@ static bool bound_equal(const Bound *a, const Bound *b) {
     return false;
 }
 
+bool bound_of_two(const Bound *bound) {
+    return bound->kind == BOUND_MIN || bound->kind == BOUND_MAX || bound->kind == BOUND_ADD;
+}
+
 int32_t range_bound(Kernel *kernel, Node *range, Bound bound) {
     for (uint32_t i = 0; i < range->bounds.count; i++)
         if (bound_equal(&range->bounds.at[i], &bound))

@@ -18,10 +18,6 @@ typedef struct Around {
 
 // ---- what a range leaves ------------------------------------------------------------------------
 
-static bool has_two(const Bound *bound) {
-    return bound->kind == BOUND_MIN || bound->kind == BOUND_MAX || bound->kind == BOUND_ADD;
-}
-
 // Adds the dims whose positions decide; false: they do not decide alone.
 static bool find_deciding(const Node *range, int32_t at, TileDimList *dims) {
     if (at < 0)
@@ -29,9 +25,9 @@ static bool find_deciding(const Node *range, int32_t at, TileDimList *dims) {
     const Bound *bound = &range->bounds.at[at];
     if (bound->kind == BOUND_LOAD || bound->kind == BOUND_PART)
         return false;
-    if (has_two(bound) || bound->kind == BOUND_ROUND)
+    if (bound_of_two(bound) || bound->kind == BOUND_ROUND)
         return find_deciding(range, bound->args[0], dims) &&
-               (!has_two(bound) || find_deciding(range, bound->args[1], dims));
+               (!bound_of_two(bound) || find_deciding(range, bound->args[1], dims));
     if ((bound->kind != BOUND_LO && bound->kind != BOUND_HI) || bound->dim == range->dim)
         return true;
     for (int i = 0; i < dims->count; i++)

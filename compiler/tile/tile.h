@@ -268,6 +268,7 @@ Node *node_loop(Kernel *kernel, NodeList *into, LoopKind kind, TileDimId dim, in
 // Without bounds and with align 1: then set lo, hi, align.
 Node *node_range(Kernel *kernel, NodeList *into, TileDimId dim);
 int32_t range_bound(Kernel *kernel, Node *range, Bound bound); // equal bounds are one
+bool bound_of_two(const Bound *bound);                         // MIN, MAX or ADD
 uint16_t node_scratch(Kernel *kernel, NodeList *into, Name name, Elem elem, TileDimList dims);
 uint16_t node_scratch_panel(Kernel *kernel, NodeList *into, Name name, Elem elem, TileDimList dims,
                             TileDimId panel_dim, int32_t panel_width);

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // The rules for accesses and stages: what is read is there, points and tasks do not meet in one
-// element, what begins without a number is combined in one place from its first position on, and a
-// contraction is one that a microkernel can run.
+// element, what begins without a number is combined from its first position on, in one place or in
+// parts that follow each other, and a contraction is one that a microkernel can run.
 #include "tile/verify.h"
 
 static const TileBuffer *buffer_of(const Checker *c, const Access *access) {

@@ -4,6 +4,16 @@
 
 #include <string.h>
 
+// Of a text with one kernel; belongs to the session.
+static const TuneSpace *only_space(Session *session, const char *text) {
+    Plan *plan = passes_plan(session, text);
+    TuneSpaces spaces = {.arena = session->arena};
+    tune_spaces_add(&spaces, plan, &passes_machine,
+                    graph_typical_extents(plan->fusion->graph, session->arena));
+    assert_int_equal(spaces.at.count, 1);
+    return &spaces.at.at[0];
+}
+
 static void test_spaces_are_by_site_and_predicted(void **state) {
     (void)state;
     SearchWorld w = search_world();
@@ -76,12 +86,8 @@ static void test_sites_know_no_names(void **state) {
     Arena *arena = arena_new();
     for (int i = 0; i < 4; i++) {
         Session *session = session_new();
-        Plan *plan = passes_plan(session, texts[i]);
-        TuneSpaces spaces = {.arena = session->arena};
-        tune_spaces_add(&spaces, plan, &passes_machine,
-                        graph_typical_extents(plan->fusion->graph, session->arena));
-        assert_int_equal(spaces.at.count, 1);
-        sites[i] = spaces.at.at[0].site;
+        const TuneSpace *space = only_space(session, texts[i]);
+        sites[i] = space->site;
         sites[i].extents = arena_printf(arena, "%s", sites[i].extents);
         session_free(session);
     }
@@ -215,12 +221,8 @@ static void test_some_kernels_ask_ahead(void **state) {
         "dim n = 64, d = 32\ndef F(X[n, d]):\n    return exp(X) + 1\n"};
     for (int i = 0; i < 2; i++) {
         Session *session = session_new();
-        Plan *plan = passes_plan(session, texts[i]);
-        TuneSpaces spaces = {.arena = session->arena};
-        tune_spaces_add(&spaces, plan, &passes_machine,
-                        graph_typical_extents(plan->fusion->graph, session->arena));
-        assert_int_equal(spaces.at.count, 1);
-        assert_int_equal(spaces.at.at[0].asks, i == 0);
+        const TuneSpace *space = only_space(session, texts[i]);
+        assert_int_equal(space->asks, i == 0);
         session_free(session);
     }
 }

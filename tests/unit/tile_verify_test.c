@@ -20,6 +20,20 @@ typedef struct {
     Stage *copy, *most, *sum, *mix, *end;
 } Fused;
 
+static void expect_fine(const Kernel *kernel) {
+    Text why = {.arena = kernel->arena};
+    if (!kernel_check(kernel, &why))
+        fail_msg("%s", why.at);
+}
+
+static void expect_refused(const Kernel *kernel, const char *says) {
+    Text why = {.arena = kernel->arena};
+    if (kernel_check(kernel, &why))
+        fail_msg("nothing found where \"%s\" was expected", says);
+    if (!strstr(why.at, says))
+        fail_msg("\"%s\" was expected, not \"%s\"", says, why.at);
+}
+
 // y = mixed softmax numerators of a ragged, causal row, without the rescaling.
 static Fused fused_new(Arena *arena) {
     Fused f = {.k = kernel_new(arena, "fused")};
@@ -281,14 +295,9 @@ static void test_verifier_refuses(void **state) {
     for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
         Arena *arena = arena_new();
         Fused f = fused_new(arena);
-        Text why = {.arena = arena};
-        if (!kernel_check(f.k, &why))
-            fail_msg("%s", why.at);
+        expect_fine(f.k);
         cases[i].spoil(&f);
-        if (kernel_check(f.k, &why))
-            fail_msg("nothing found where \"%s\" was expected", cases[i].says);
-        if (!strstr(why.at, cases[i].says))
-            fail_msg("\"%s\" was expected, not \"%s\"", cases[i].says, why.at);
+        expect_refused(f.k, cases[i].says);
         arena_free(arena);
     }
 }
@@ -391,14 +400,9 @@ static void test_last_part_apart(void **state) {
     for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
         Arena *arena = arena_new();
         Halves h = halves_new(arena);
-        Text why = {.arena = arena};
-        if (!kernel_check(h.k, &why))
-            fail_msg("%s", why.at);
+        expect_fine(h.k);
         cases[i].spoil(&h);
-        if (kernel_check(h.k, &why))
-            fail_msg("nothing found where \"%s\" was expected", cases[i].says);
-        if (!strstr(why.at, cases[i].says))
-            fail_msg("\"%s\" was expected, not \"%s\"", cases[i].says, why.at);
+        expect_refused(h.k, cases[i].says);
         arena_free(arena);
     }
 }
@@ -571,12 +575,9 @@ static void test_turns(void **state) {
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         Arena *arena = arena_new();
         Turns t = turns_new(arena);
-        Text why = {.arena = arena};
-        assert_true(kernel_check(t.k, &why));
+        expect_fine(t.k);
         cases[i].spoil(&t);
-        assert_false(kernel_check(t.k, &why));
-        if (!strstr(why.at, cases[i].says))
-            fail_msg("\"%s\" was expected, not \"%s\"", cases[i].says, why.at);
+        expect_refused(t.k, cases[i].says);
         arena_free(arena);
     }
 }

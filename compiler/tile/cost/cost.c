@@ -121,7 +121,7 @@ static const Access *loaded_by(const Node *range, int32_t at) {
     if (at < 0)
         return NULL;
     const Bound *bound = &range->bounds.at[at];
-    bool two = bound->kind == BOUND_MIN || bound->kind == BOUND_MAX || bound->kind == BOUND_ADD;
+    bool two = bound_of_two(bound);
     if (bound->kind == BOUND_LOAD)
         return &bound->load;
     const Access *first =

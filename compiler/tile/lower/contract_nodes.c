@@ -234,7 +234,8 @@ static bool has_pieces(const Contract *x) {
     return any;
 }
 
-// The only summed dim that comes in blocks, if their number is known. -1: there is none.
+// The only summed dim that comes in blocks, of `cut` of them, if its extent is known. -1: there is
+// none.
 static int only_cut(const Contract *x, const int64_t *steps, int cut) {
     int i = 0;
     while (i < x->k.count && is_whole(x, x->k.at[i], steps[i]))
@@ -244,9 +245,9 @@ static int only_cut(const Contract *x, const int64_t *steps, int cut) {
 }
 
 // The last block apart from those before it (a loop of one turn, which gives what is packed the
-// room of a block): each piece goes on to the epilogue while it is near. With 2048 rows, 768 summed
-// and 3072 lanes a bias took a quarter of the time, as a task that is swept once more lies in L3 or
-// in memory.
+// room of a block): each piece goes on to the epilogue while it is near, where a task that is swept
+// once more lies in L3 or in memory. Measured on an Intel Xeon (6.167.1), 2048 x 768 x 3072: a bias
+// 1% and a residual 3% faster, and a fifth and more while other programs use the memory.
 static void emit_last_apart(Contract *x, TileDimId dim, int64_t step, NodeList *into) {
     Kernel *kernel = x->lower->kernel;
     int64_t last = (kernel->dims.at[dim].extent - 1) / step * step;
@@ -266,7 +267,7 @@ static void emit_last_apart(Contract *x, TileDimId dim, int64_t step, NodeList *
 void contract_emit(Contract *x) {
     NodeList *into = open_parallel(x, &x->lower->kernel->body), *piece;
     int64_t steps[TILE_RANK_MAX];
-    int cut = block_steps(x, steps), only = cut ? only_cut(x, steps, cut) : -1;
+    int cut = block_steps(x, steps), only = only_cut(x, steps, cut);
     // What is turned on its way out of the tile is turned in blocks, which pieces would cut.
     bool along = dims_last_of(&x->result_order) == x->lanes;
     if (!cut && along)
